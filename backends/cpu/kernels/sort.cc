@@ -1,0 +1,238 @@
+/* sort, argsort and topk along an axis, for every dtype and layout.
+ *
+ * Called by the core. A lane is read into dense memory as keys (sort_keys.h), sorted there (sort_radix.h) and
+ * written out. Order: NaN last, -0 equal to 0, complex numbers by real, then imaginary part; equal elements
+ * keep their order. Lanes are shared out among the threads; a single long one is sorted by all of them.
+ */
+#include <atomic>
+
+#include "sort_radix.h"
+#include "strided.h"
+
+namespace mlxc_cpu {
+inline namespace MLXC_ISA {
+namespace {
+
+/* The lanes of the input and of the output. */
+struct Lanes {
+  int64_t count;
+  int64_t length;     /* of an input lane */
+  int64_t stride;     /* along an input lane */
+  int64_t out_stride; /* along an output lane */
+  Walk<2> starts;
+
+  Lanes(const mlxc_view* a, const mlxc_view* out, int axis) {
+    int64_t shape[MLXC_MAX_NDIM];
+    for (int i = 0; i < a->ndim; i++) shape[i] = i == axis ? 1 : a->shape[i];
+    const int64_t* strides[2] = {a->strides, out->strides};
+    starts = make_walk<2>(a->ndim, shape, strides);
+    count = starts.rows * starts.inner;
+    /* A 0-d array is one lane of one element. */
+    length = a->ndim > 0 ? a->shape[axis] : 1;
+    stride = a->ndim > 0 ? a->strides[axis] : 1;
+    out_stride = a->ndim > 0 ? out->strides[axis] : 1;
+  }
+};
+
+/* Calls fn(room, chunks, from, to) for every lane, with room to sort `length` elements of type E. */
+template <class E, class F>
+mlxc_error* for_each_lane(const Lanes& lanes, const F& fn) {
+  const bool threaded = lanes.count < host->thread_count();
+  const int64_t chunks = count_chunks(lanes.length, threaded);
+  const size_t bytes = SortRoom<E>::bytes(lanes.length, chunks);
+  std::atomic<bool> failed{false};
+  auto run = [&](int64_t begin, int64_t end) {
+    Scratch scratch(bytes);
+    if (!scratch.ok()) {
+      failed.store(true);
+      return;
+    }
+    const SortRoom<E> room(scratch.as<void>(), lanes.length);
+    Cursor<2> cursor(lanes.starts, begin / lanes.starts.inner);
+    int64_t column = begin % lanes.starts.inner;
+    for (int64_t i = begin; i < end; i++) {
+      fn(room, chunks, cursor.offset[0] + column * lanes.starts.inner_stride(0),
+         cursor.offset[1] + column * lanes.starts.inner_stride(1));
+      if (++column == lanes.starts.inner) {
+        column = 0;
+        cursor.next();
+      }
+    }
+  };
+  /* Sorting an element costs about as much as moving 64 bytes. */
+  parallel_for(lanes.count, chunks > 1 ? lanes.count : grain_for_bytes(lanes.length * 64), run);
+  return failed.load() ? make_memory_error(bytes) : nullptr;
+}
+
+/* Puts zeros of both signs, which sorting has parted, back into the order in which they came. */
+template <class T>
+void restore_zeros(const T* from, int64_t stride, int64_t n, KeyOf<T>* keys) {
+  KeyOf<T>* next = std::lower_bound(keys, keys + n, kNegativeZero<T>);
+  for (int64_t i = 0; i < n; i++) {
+    const KeyOf<T> key = order_key(from[i * stride]);
+    if (key == kNegativeZero<T> || key == kPositiveZero<T>) *next++ = key;
+  }
+}
+
+template <class T>
+mlxc_error* sort_values(const mlxc_view* a, const mlxc_view* out, int axis) {
+  const Lanes lanes(a, out, axis);
+  const int64_t n = lanes.length;
+  if constexpr (is_complex<T>) {
+    using E = RankOf<T>;
+    return for_each_lane<E>(
+        lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
+          const T* from = data<const T>(a) + from_offset;
+          T* to = data<T>(out) + to_offset;
+          for (int64_t i = 0; i < n; i++) room.elements[i] = rank_value(from[i * lanes.stride], i);
+          const E* sorted = sort_dense(room, n, kRankBits<T>, chunks);
+          for (int64_t i = 0; i < n; i++) to[i * lanes.out_stride] = from[sorted[i].place() * lanes.stride];
+        });
+  } else {
+    using E = KeyOf<T>;
+    return for_each_lane<E>(
+        lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
+          const T* from = data<const T>(a) + from_offset;
+          T* to = data<T>(out) + to_offset;
+          E* MLXC_RESTRICT keys = room.elements;
+          if (lanes.stride == 1) {
+            for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i]);
+          } else {
+            for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i * lanes.stride]);
+          }
+          E negative_zeros = 0;
+          if constexpr (has_nan<T>) {
+            for (int64_t i = 0; i < n; i++) negative_zeros |= static_cast<E>(keys[i] == kNegativeZero<T>);
+          }
+          E* sorted = sort_dense(room, n, kRankBits<T>, chunks);
+          if constexpr (has_nan<T>) {
+            if (negative_zeros) restore_zeros(from, lanes.stride, n, sorted);
+          }
+          if (lanes.out_stride == 1) {
+            for (int64_t i = 0; i < n; i++) to[i] = value_of_key<T>(sorted[i]);
+          } else {
+            for (int64_t i = 0; i < n; i++) to[i * lanes.out_stride] = value_of_key<T>(sorted[i]);
+          }
+        });
+  }
+}
+
+template <class T>
+mlxc_error* sort_places(const mlxc_view* a, const mlxc_view* out, int axis) {
+  using E = RankOf<T>;
+  const Lanes lanes(a, out, axis);
+  const int64_t n = lanes.length;
+  return for_each_lane<E>(
+      lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
+        const T* from = data<const T>(a) + from_offset;
+        uint32_t* to = data<uint32_t>(out) + to_offset;
+        for (int64_t i = 0; i < n; i++) room.elements[i] = rank_value(from[i * lanes.stride], i);
+        const E* sorted = sort_dense(room, n, kRankBits<T>, chunks);
+        for (int64_t i = 0; i < n; i++) to[i * lanes.out_stride] = sorted[i].place();
+      });
+}
+
+/* Keeps the k greatest of n elements, in no order, at the front of `kept`, which has room for n. */
+template <class E, class Read>
+void select_greatest(int64_t n, int64_t k, E* kept, const Read& read) {
+  auto greater = [](const E& x, const E& y) { return y < x; };
+  const int64_t room = std::min(n, std::max<int64_t>(2 * k, 64));
+  int64_t count = 0;
+  bool bounded = false;
+  E bound{};
+  for (int64_t i = 0; i < n; i++) {
+    const E element = read(i);
+    if (bounded && !(bound < element)) continue;
+    kept[count++] = element;
+    if (count == room && count > k) {
+      std::nth_element(kept, kept + k - 1, kept + count, greater);
+      bound = kept[k - 1];
+      bounded = true;
+      count = k;
+    }
+  }
+  if (count > k) std::nth_element(kept, kept + k - 1, kept + count, greater);
+}
+
+template <class T>
+mlxc_error* select_top(const mlxc_view* a, const mlxc_view* out, int axis, int64_t k) {
+  const Lanes lanes(a, out, axis);
+  const int64_t n = lanes.length;
+  using E = RankOf<T>;
+  return for_each_lane<E>(lanes, [&](const SortRoom<E>& room, int64_t, int64_t from_offset,
+                                     int64_t to_offset) {
+    const T* from = data<const T>(a) + from_offset;
+    T* to = data<T>(out) + to_offset;
+    select_greatest(n, k, room.elements, [&](int64_t i) { return rank_value(from[i * lanes.stride], i); });
+    std::sort(room.elements, room.elements + k);
+    for (int64_t i = 0; i < k; i++) to[i * lanes.out_stride] = from[room.elements[i].place() * lanes.stride];
+  });
+}
+
+mlxc_error* check_axis(const char* op, const mlxc_view* a, int axis) {
+  if (a->ndim > 0 && (axis < 0 || axis >= a->ndim)) {
+    return make_error(MLXC_ERROR_AXIS, "%s: axis %d is out of range for %d axes", op, axis, a->ndim);
+  }
+  if (a->ndim > 0 && a->shape[axis] > INT64_C(0xffffffff)) {
+    return make_error(MLXC_ERROR_VALUE, "%s: axis %d has %lld elements; up to 2**32 - 1 are accepted", op,
+                      axis, static_cast<long long>(a->shape[axis]));
+  }
+  return nullptr;
+}
+
+mlxc_error* run_sort(mlxc_backend_stream*, const mlxc_kernel_call* call) {
+  const mlxc_view* a = call->inputs[0];
+  const mlxc_view* out = call->outputs[0];
+  const int axis = params<mlxc_sort_params>(call)->axis;
+  if (a->dtype != out->dtype) {
+    return make_error(MLXC_ERROR_TYPE, "sort: the CPU kernel got %s for a result of %s", dtype_name(a->dtype),
+                      dtype_name(out->dtype));
+  }
+  if (mlxc_error* error = check_axis("sort", a, axis)) return error;
+  if (out->size == 0) return nullptr;
+  return visit_dtype(a->dtype,
+                     [&](auto tag) { return sort_values<typename decltype(tag)::type>(a, out, axis); });
+}
+
+mlxc_error* run_argsort(mlxc_backend_stream*, const mlxc_kernel_call* call) {
+  const mlxc_view* a = call->inputs[0];
+  const mlxc_view* out = call->outputs[0];
+  const int axis = params<mlxc_argsort_params>(call)->axis;
+  if (mlxc_error* error = check_axis("argsort", a, axis)) return error;
+  if (out->size == 0) return nullptr;
+  return visit_dtype(a->dtype,
+                     [&](auto tag) { return sort_places<typename decltype(tag)::type>(a, out, axis); });
+}
+
+mlxc_error* run_topk(mlxc_backend_stream*, const mlxc_kernel_call* call) {
+  const mlxc_view* a = call->inputs[0];
+  const mlxc_view* out = call->outputs[0];
+  const auto* p = params<mlxc_topk_params>(call);
+  if (a->dtype != out->dtype) {
+    return make_error(MLXC_ERROR_TYPE, "topk: the CPU kernel got %s for a result of %s", dtype_name(a->dtype),
+                      dtype_name(out->dtype));
+  }
+  if (mlxc_error* error = check_axis("topk", a, p->axis)) return error;
+  const int64_t length = a->ndim > 0 ? a->shape[p->axis] : 1;
+  if (p->k < 0 || p->k > length) {
+    return make_error(MLXC_ERROR_VALUE, "topk: k is %lld for axis %d with size %lld",
+                      static_cast<long long>(p->k), p->axis, static_cast<long long>(length));
+  }
+  if (out->size == 0) return nullptr;
+  return visit_dtype(
+      a->dtype, [&](auto tag) { return select_top<typename decltype(tag)::type>(a, out, p->axis, p->k); });
+}
+
+constexpr mlxc_dtype_mask kMaskPlace = MLXC_DTYPE_BIT(MLXC_UINT32);
+const mlxc_kernel kRows[] = {
+    make_row(MLXC_OP_SORT, kMaskAll, kMaskAll, run_sort),
+    make_row(MLXC_OP_ARGSORT, kMaskAll, kMaskPlace, run_argsort),
+    make_row(MLXC_OP_TOPK, kMaskAll, kMaskAll, run_topk),
+};
+
+}  // namespace
+
+KernelRows sort_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+
+}  // namespace MLXC_ISA
+}  // namespace mlxc_cpu

@@ -1,0 +1,458 @@
+// Implements the running of one node (execute.h).
+#include "core/execute.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "core/registry.h"
+
+namespace mlxc {
+
+namespace {
+
+std::string describe(const Node& node) { return cat(dtype_name(node.dtype), shape_text(node.shape())); }
+
+// ---- where bytes are ---------------------------------------------------------------------------
+
+bool usable_on(const Allocation& a, Device* device) {
+  return a.device == device || (device->id.kind == MLXC_CPU && a.host);
+}
+
+// Where the bytes of the buffer are on the device, if they are.
+bool find_allocation(Buffer* buffer, Device* device, Allocation* found) {
+  if (usable_on(buffer->first, device)) {
+    *found = buffer->first;
+    return true;
+  }
+  std::lock_guard hold(buffer->mirror_lock);
+  for (const Allocation& mirror : buffer->mirrors) {
+    if (usable_on(mirror, device) && !event_failed(mirror.ready)) {  // a copy that failed is made again
+      *found = mirror;
+      return true;
+    }
+  }
+  return false;
+}
+
+Allocation add_mirror(Buffer* buffer, const Allocation& made) {
+  std::lock_guard hold(buffer->mirror_lock);
+  buffer->mirrors.push_back(made);
+  return made;
+}
+
+// Host bytes come from the CPU's pool, so that any CPU kernel may use them.
+Allocation copy_to_host(Buffer* buffer) {
+  const Allocation source = buffer->first;
+  Device* device = source.device;
+  const int64_t bytes = buffer->size + 2 * guard_bytes();
+  Allocation made = allocate(cpu_device(), bytes);
+  Stream* stream = source.ready.stream ? source.ready.stream : default_stream(device);
+  std::lock_guard hold(stream->lock);
+  mlxc_error* error = device->backend->table.copy(stream->handle, MLXC_COPY_DEVICE_TO_HOST, nullptr, 0,
+                                                  source.memory, 0, made.host, bytes);
+  if (error) deallocate(made);
+  throw_error(error);
+  made.ready = pending_event(stream);
+  keep_in_flight(stream, buffer);
+  return add_mirror(buffer, made);
+}
+
+// The host side must be complete before a device may read it.
+Allocation copy_to_device(Buffer* buffer, Device* device, Stream* stream) {
+  Allocation source;
+  if (!find_allocation(buffer, cpu_device(), &source)) source = copy_to_host(buffer);
+  wait_event(source.ready);
+  const int64_t bytes = buffer->size + (buffer->release ? 0 : 2 * guard_bytes());
+  Allocation made = allocate(device, bytes);
+  std::lock_guard hold(stream->lock);
+  mlxc_error* error = device->backend->table.copy(stream->handle, MLXC_COPY_HOST_TO_DEVICE, made.memory, 0,
+                                                  nullptr, 0, source.host, bytes);
+  if (error) deallocate(made);
+  throw_error(error);
+  made.ready = pending_event(stream);
+  keep_in_flight(stream, buffer);
+  return add_mirror(buffer, made);
+}
+
+Allocation ensure_on(Buffer* buffer, Device* device, Stream* stream) {
+  check_event(buffer->first.ready);
+  Allocation there;
+  if (find_allocation(buffer, device, &there)) return there;
+  return device->id.kind == MLXC_CPU ? copy_to_host(buffer) : copy_to_device(buffer, device, stream);
+}
+
+// ---- one kernel call ---------------------------------------------------------------------------
+
+struct Operand {
+  Node* node = nullptr;
+  BufferRef packed;  // a row-major copy, where the kernel does not take the layout
+  Dims shape, strides;
+  mlxc_view view{};
+};
+
+// Small calls need no allocation of their own.
+constexpr int inline_operands = 4;
+
+struct Call {
+  mlxc_kernel_call c_call{};
+  std::vector<Operand> operands;
+  std::vector<const mlxc_view*> in_views, out_views;
+  Operand inline_storage[inline_operands];
+  const mlxc_view* inline_in[inline_operands];
+  const mlxc_view* inline_out[2];
+  Operand* inputs = inline_storage;
+
+  explicit Call(int n_inputs) {
+    if (n_inputs > inline_operands) {
+      operands.resize(n_inputs);
+      inputs = operands.data();
+      in_views.resize(n_inputs);
+    }
+  }
+  const mlxc_view** in() { return in_views.empty() ? inline_in : in_views.data(); }
+};
+
+uint32_t view_flags(const Dims& shape, const Dims& strides) {
+  uint32_t flags = row_contiguous(shape.span(), strides.span()) ? MLXC_VIEW_ROW_CONTIGUOUS : 0;
+  bool scalar = true;
+  for (int i = 0; i < shape.n; i++) scalar = scalar && (strides[i] == 0 || shape[i] == 1);
+  return flags | (scalar ? MLXC_VIEW_SCALAR : 0);
+}
+
+void describe_view(mlxc_view* view, Node* node, const Dims& shape, const Dims& strides, int64_t size) {
+  view->struct_size = sizeof(mlxc_view);
+  view->dtype = node->dtype;
+  view->ndim = shape.n;
+  view->shape = shape.v;
+  view->strides = strides.v;
+  view->size = size;
+  view->offset = node->offset;
+  view->flags = view_flags(shape, strides);
+}
+
+// Element-wise ops read their inputs stretched to the output's shape.
+void prepare_operand(Operand* operand, Node* input, const Node& node, bool stretch) {
+  operand->node = input;
+  const int lead = stretch ? node.ndim - input->ndim : 0;
+  if (stretch) {
+    operand->shape.n = operand->strides.n = node.ndim;
+    for (int i = 0; i < node.ndim; i++) {
+      operand->shape[i] = node.shape_data()[i];
+      const bool own = i >= lead && (input->shape_data()[i - lead] != 1 || node.shape_data()[i] == 1);
+      operand->strides[i] = own ? input->strides_data()[i - lead] : 0;
+    }
+  } else {
+    operand->shape = Dims(input->shape());
+    operand->strides = Dims(input->strides());
+  }
+  describe_view(&operand->view, input, operand->shape, operand->strides, stretch ? node.size : input->size);
+}
+
+uint32_t needed_layouts(const mlxc_view& view) {
+  if (view.flags & MLXC_VIEW_ROW_CONTIGUOUS) return 0;
+  uint32_t needed = 0;
+  bool dense = true;
+  for (int i = 0; i < view.ndim; i++) {
+    if (view.shape[i] == 1) continue;
+    if (view.strides[i] == 0) needed |= MLXC_LAYOUT_BROADCAST;
+    if (view.strides[i] < 0) needed |= MLXC_LAYOUT_NEGATIVE;
+    dense = dense && view.strides[i] == 0;
+  }
+  return dense ? needed : needed | MLXC_LAYOUT_STRIDED;
+}
+
+void point_at(mlxc_view* view, const Allocation& allocation) {
+  view->memory = allocation.memory;
+  view->host = allocation.host ? allocation.host + view->offset : nullptr;
+}
+
+const mlxc_kernel* contiguous_kernel(Device* device, const mlxc_view& from, const mlxc_view& to) {
+  const mlxc_view* in[] = {&from};
+  const mlxc_view* out[] = {&to};
+  mlxc_kernel_call call{sizeof(call), MLXC_OP_CONTIGUOUS, 1, 1, in, out, nullptr, 0};
+  const mlxc_kernel* row = device->backend->find_kernel(call);
+  return row && (needed_layouts(from) & ~row->layouts) == 0 ? row : nullptr;
+}
+
+// Runs an asynchronous device's kernel after its inputs' events, and keeps the buffers it uses.
+void submit(Stream* stream, const mlxc_kernel* row, const mlxc_kernel_call* call) {
+  std::lock_guard hold(stream->lock);
+  throw_error(row->run(stream->handle, call));
+  if (!stream->device->synchronous()) pending_event(stream);
+}
+
+// A row-major copy of the operand's view on the device, made by the device's own copy kernel or, where
+// it has none for the layout, by the CPU's.
+void pack_operand(Operand* operand, Device* device, Stream* stream) {
+  Dims dense = row_major_strides(operand->shape.span());
+  const int64_t bytes = operand->view.size * dtype_size(operand->view.dtype);
+  mlxc_view to = operand->view;
+  to.strides = dense.v;
+  to.flags = MLXC_VIEW_ROW_CONTIGUOUS;
+  to.offset = guard_bytes();
+  const mlxc_kernel* row = contiguous_kernel(device, operand->view, to);
+  Device* where = device;
+  if (!row) {
+    where = cpu_device();
+    row = contiguous_kernel(where, operand->view, to);
+    if (!row) fail(MLXC_ERROR_UNSUPPORTED, "contiguous: no kernel for ", dtype_name(operand->view.dtype));
+  }
+  const bool here = where == device;
+  Stream* on = here ? stream : default_stream(where);
+  Allocation source = ensure_on(operand->node->buffer, where, on);
+  if (on->device->synchronous())
+    wait_event(source.ready);
+  else
+    order_after(on, source.ready);
+  BufferRef packed(make_buffer(where, bytes));
+  point_at(&operand->view, source);
+  point_at(&to, packed->first);
+  const mlxc_view* in[] = {&operand->view};
+  const mlxc_view* out[] = {&to};
+  mlxc_kernel_call call{sizeof(call), MLXC_OP_CONTIGUOUS, 1, 1, in, out, nullptr, 0};
+  submit(on, row, &call);
+  if (!on->device->synchronous()) {
+    std::lock_guard hold(on->lock);
+    keep_in_flight(on, operand->node->buffer);
+    packed->first.ready = pending_event(on);
+  }
+  operand->strides = dense;
+  operand->view.offset = guard_bytes();
+  operand->view.flags = view_flags(operand->shape, operand->strides);
+  operand->packed = std::move(packed);
+}
+
+// Whether the kernel may write over the input: nobody else can see its bytes.
+bool may_donate(const Operand& operand, const Node& out, Device* device) {
+  Node* input = operand.node;
+  if (operand.packed.get() || input->refs.load(std::memory_order_acquire) != 1) return false;
+  if (input->dtype != out.dtype || input->size != out.size ||
+      !(operand.view.flags & MLXC_VIEW_ROW_CONTIGUOUS))
+    return false;
+  Buffer* buffer = input->buffer;
+  return buffer->refs.load(std::memory_order_acquire) == 1 && !buffer->release &&
+         buffer->first.device == device && input->offset == guard_bytes() &&
+         buffer->size == out.size * dtype_size(out.dtype) && out.size > 0;
+}
+
+[[noreturn]] void fail_unsupported(const Node& node, const OpInfo& info, Device* device) {
+  std::string given;
+  for (uint32_t i = 0; i < node.n_inputs; i++) given += cat(i ? ", " : "", describe(*node.inputs_data()[i]));
+  fail(MLXC_ERROR_UNSUPPORTED, info.name, ": the ", device->backend->name, " backend has no kernel for (",
+       given, ")");
+}
+
+// Runs the op on a device; the outputs' buffers are stored in `made`. False: no kernel there.
+bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, BufferRef* made,
+                Event* ready) {
+  const int n_inputs = static_cast<int>(node->n_inputs);
+  Call call(n_inputs);
+  for (int i = 0; i < n_inputs; i++) {
+    prepare_operand(&call.inputs[i], node->inputs_data()[i], *node, info.elementwise);
+    call.in()[i] = &call.inputs[i].view;
+  }
+  Dims out_shapes[2], out_strides[2];
+  mlxc_view outs[2]{};
+  const int n_outputs = info.n_outputs;
+  for (int i = 0; i < n_outputs; i++) {
+    out_shapes[i] = node->multi ? node->multi->results[i].shape : Dims(node->shape());
+    out_strides[i] = row_major_strides(out_shapes[i].span());
+    int64_t size = 1;
+    for (int k = 0; k < out_shapes[i].n; k++) size *= out_shapes[i][k];
+    outs[i].struct_size = sizeof(mlxc_view);
+    outs[i].dtype = node->multi ? node->multi->results[i].dtype : node->dtype;
+    outs[i].ndim = out_shapes[i].n;
+    outs[i].shape = out_shapes[i].v;
+    outs[i].strides = out_strides[i].v;
+    outs[i].size = size;
+    outs[i].offset = guard_bytes();
+    outs[i].flags = view_flags(out_shapes[i], out_strides[i]) | MLXC_VIEW_ROW_CONTIGUOUS;
+    call.inline_out[i] = &outs[i];
+  }
+  call.c_call = {sizeof(mlxc_kernel_call),
+                 node->op,
+                 n_inputs,
+                 n_outputs,
+                 call.in(),
+                 call.inline_out,
+                 node->params_size ? node->params_data() : nullptr,
+                 node->params_size};
+  const mlxc_kernel* row = device->backend->find_kernel(call.c_call);
+  if (!row) return false;
+
+  for (int i = 0; i < n_inputs; i++) {
+    Operand& operand = call.inputs[i];
+    if (needed_layouts(operand.view) & ~row->layouts) pack_operand(&operand, device, stream);
+    Buffer* buffer = operand.packed.get() ? operand.packed.get() : operand.node->buffer;
+    Allocation there = ensure_on(buffer, device, stream);
+    if (device->synchronous())
+      wait_event(there.ready);
+    else
+      order_after(stream, there.ready);
+    point_at(&operand.view, there);
+  }
+  bool donated = false;
+  for (int i = 0; i < n_inputs && i < 3 && n_outputs == 1 && !donated; i++) {
+    if (!(row->flags & (MLXC_KERNEL_DONATES_0 << i)) || !may_donate(call.inputs[i], *node, device)) continue;
+    Buffer* buffer = call.inputs[i].node->buffer;
+    drop_mirrors(buffer);
+    retain_buffer(buffer);
+    made[0] = BufferRef(buffer);
+    call.inputs[i].view.flags |= MLXC_VIEW_DONATED;
+    donated = true;
+  }
+  for (int i = 0; i < n_outputs; i++) {
+    if (!donated) made[i] = BufferRef(make_buffer(device, outs[i].size * dtype_size(outs[i].dtype)));
+    point_at(&outs[i], made[i]->first);
+  }
+  submit(stream, row, &call.c_call);
+  if (device->synchronous()) {
+    *ready = {};
+    return true;
+  }
+  {
+    std::lock_guard hold(stream->lock);
+    *ready = pending_event(stream);
+    for (int i = 0; i < n_inputs; i++)
+      keep_in_flight(stream,
+                     call.inputs[i].packed.get() ? call.inputs[i].packed.get() : call.inputs[i].node->buffer);
+    for (int i = 0; i < n_outputs; i++) keep_in_flight(stream, made[i].get());
+  }
+  // An input may have failed, and its stream recovered, between the first check and the submission.
+  for (int i = 0; i < n_inputs; i++) check_event(call.inputs[i].node->buffer->first.ready);
+  return true;
+}
+
+void fall_back(const Node& node, const OpInfo& info, Device* device) {
+  if (device->id.kind == MLXC_CPU || fallback_policy() == Fallback::error)
+    fail_unsupported(node, info, device);
+  if (fallback_policy() == Fallback::warn) {
+    const mlxc_dtype dtype = node.n_inputs ? node.inputs_data()[0]->dtype : node.dtype;
+    log_message(MLXC_LOG_WARNING, cat(info.name, " of ", dtype_name(dtype), ": not on the ",
+                                      device->backend->name, " backend, computed on the CPU"));
+  }
+}
+
+}  // namespace
+
+bool lay_view(Node* node) {
+  const OpInfo& info = op_table[node->op];
+  Node* input = node->inputs_data()[0];
+  Layout layout;
+  layout.offset = input->offset;
+  if (!info.view(*input, *node, &layout)) return false;
+  for (int i = 0; i < node->ndim; i++) node->strides_data()[i] = layout.strides[i];
+  node->offset = layout.offset;
+  retain_buffer(input->buffer);
+  node->buffer = input->buffer;
+  return true;
+}
+
+namespace {
+
+// A view that no strides can express: the input is packed first, on the node's own device.
+void copy_view(Node* node) {
+  Node* input = node->inputs_data()[0];
+  Operand operand;
+  prepare_operand(&operand, input, *node, false);
+  Device* device = node->stream->device;
+  pack_operand(&operand, device, node->stream);
+  Array packed = Array::adopt(make_node(input->ndim, 0, 0));
+  packed->dtype = input->dtype;
+  packed->size = input->size;
+  packed->stream = node->stream;
+  packed->offset = guard_bytes();
+  for (int i = 0; i < input->ndim; i++) {
+    packed->shape_data()[i] = input->shape_data()[i];
+    packed->strides_data()[i] = operand.strides[i];
+  }
+  packed->buffer = operand.packed.give_up();
+  Layout layout;
+  layout.offset = packed->offset;
+  const OpInfo& info = op_table[node->op];
+  if (!info.view(*packed.node(), *node, &layout))
+    fail(MLXC_ERROR_RUNTIME, info.name, ": no view of a row-major ", describe(*input));
+  for (int i = 0; i < node->ndim; i++) node->strides_data()[i] = layout.strides[i];
+  node->offset = layout.offset;
+  retain_buffer(packed->buffer);
+  node->buffer = packed->buffer;
+}
+
+void take_output(Node* node) {
+  MultiResult::Result& result = node->inputs_data()[0]->multi->results[node->output_index];
+  retain_buffer(result.buffer);
+  node->buffer = result.buffer;
+  node->offset = guard_bytes();
+  Dims strides = row_major_strides(node->shape());
+  for (int i = 0; i < node->ndim; i++) node->strides_data()[i] = strides[i];
+}
+
+}  // namespace
+
+void execute_node(Node* node) {
+  if (node->is_output) return take_output(node);
+  const OpInfo& info = op_table[node->op];
+  if (info.view) {
+    if (!lay_view(node)) copy_view(node);
+    return;
+  }
+  BufferRef made[2];
+  Event ready;
+  Stream* stream = node->stream;
+  Device* device = stream->device;
+  if (!run_kernel(node, info, device, stream, made, &ready)) {
+    fall_back(*node, info, device);
+    device = cpu_device();
+    if (!run_kernel(node, info, device, default_stream(device), made, &ready))
+      fail_unsupported(*node, info, device);
+  }
+  for (int i = 0; i < info.n_outputs; i++) made[i]->first.ready = ready;
+  if (node->multi) {
+    for (int i = 0; i < info.n_outputs; i++) node->multi->results[i].buffer = made[i].give_up();
+    return;
+  }
+  int64_t stride = 1;
+  for (int i = node->ndim; i-- > 0;) {
+    node->strides_data()[i] = stride;
+    stride *= node->shape_data()[i];
+  }
+  node->offset = guard_bytes();
+  node->buffer = made[0].give_up();
+}
+
+void prefetch_inputs(Node* node) {
+  Device* device = node->stream->device;
+  if (device->synchronous() || node->is_output || op_table[node->op].view) return;
+  for (uint32_t i = 0; i < node->n_inputs; i++) {
+    Node* input = node->inputs_data()[i];
+    if (input->state.load(std::memory_order_acquire) == state_ready && !input->multi)
+      ensure_on(input->buffer, device, node->stream);
+  }
+}
+
+void start_host_copy(Node* node) {
+  Allocation there;
+  if (node->buffer && !find_allocation(node->buffer, cpu_device(), &there)) copy_to_host(node->buffer);
+}
+
+bool wait_bytes(Node* node, int64_t timeout_ns) {
+  return !node->buffer || wait_event(node->buffer->first.ready, timeout_ns);
+}
+
+const char* host_data(Node* node) {
+  for (bool again = false;; again = true) {
+    Allocation allocation;
+    if (!find_allocation(node->buffer, cpu_device(), &allocation)) allocation = copy_to_host(node->buffer);
+    wait_event(node->buffer->first.ready);
+    try {
+      wait_event(allocation.ready);
+      return allocation.host + node->offset;
+    } catch (const Failure&) {
+      // Other work on the stream failed before the copy: the stream has recovered, the values are there.
+      if (again || !event_failed(allocation.ready)) throw;
+    }
+  }
+}
+
+}  // namespace mlxc

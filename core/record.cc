@@ -1,0 +1,149 @@
+// Implements recording. This is the hot path of every program: one allocation a node, no lock.
+#include "core/record.h"
+
+#include <cstring>
+
+#include "core/device.h"
+#include "core/execute.h"
+#include "core/schedule.h"
+#include "op_functions.h"
+
+namespace mlxc {
+
+Stream* exchange_thread_stream(Stream* stream);  // stream.cc
+
+namespace {
+
+constexpr size_t max_params = 1024;
+constexpr int inline_inputs = 8;
+
+// What infer works on: copies of the input pointers and of the parameters.
+struct Scratch {
+  Node* inputs[inline_inputs];
+  std::vector<Node*> many;
+  alignas(8) char params[max_params];
+};
+
+void check_inputs(const OpInfo& info, Node* const* inputs, int n) {
+  if (info.variadic ? n < info.n_inputs : n != info.n_inputs)
+    fail(MLXC_ERROR_VALUE, info.name, ": takes ", info.variadic ? "at least " : "", int{info.n_inputs},
+         " array(s), got ", n);
+  for (int i = 0; i < n; i++)
+    if (!inputs[i]) fail(MLXC_ERROR_VALUE, info.name, ": array ", i, " is NULL");
+}
+
+Node* make_op_node(const OpInfo& info, const Recording& rec, const OutSpec& out, Stream* stream) {
+  const int64_t size = checked_size(info.name, out.shape.span(), dtype_size(out.dtype));
+  Node* node = make_node(out.shape.n, rec.n_inputs, info.params_size);
+  node->op = info.number;
+  node->dtype = static_cast<uint8_t>(out.dtype);
+  node->size = size;
+  node->stream = stream;
+  for (int i = 0; i < out.shape.n; i++) {
+    node->shape_data()[i] = out.shape[i];
+    node->strides_data()[i] = 0;
+  }
+  bool traced = false;
+  Node** inputs = node->inputs_data();
+  for (int i = 0; i < rec.n_inputs; i++) {
+    inputs[i] = rec.inputs[i];
+    retain_node(inputs[i]);
+    traced = traced || inputs[i]->traced.load(std::memory_order_relaxed);
+  }
+  if (info.params_size) std::memcpy(node->params_data(), rec.params, info.params_size);
+  if (traced && active_traces.load(std::memory_order_relaxed) > 0)
+    node->traced.store(1, std::memory_order_relaxed);
+  return node;
+}
+
+// A window on values that are already there needs no evaluation.
+void view_at_once(Node* node) {
+  Node* input = node->inputs_data()[0];
+  if (node->traced.load(std::memory_order_relaxed) ||
+      input->state.load(std::memory_order_acquire) != state_ready)
+    return;
+  if (!lay_view(node)) return;
+  node->state.store(state_ready, std::memory_order_release);
+  detach_inputs(node);
+}
+
+Node* make_output_node(Node* multi, int index) {
+  const MultiResult::Result& result = multi->multi->results[index];
+  Node* node = make_node(result.shape.n, 1, 0);
+  node->op = multi->op;
+  node->is_output = 1;
+  node->output_index = static_cast<uint8_t>(index);
+  node->dtype = static_cast<uint8_t>(result.dtype);
+  node->stream = multi->stream;
+  node->size = 1;
+  for (int i = 0; i < result.shape.n; i++) {
+    node->shape_data()[i] = result.shape[i];
+    node->strides_data()[i] = 0;
+    node->size *= result.shape[i];
+  }
+  retain_node(multi);
+  node->inputs_data()[0] = multi;
+  node->traced.store(multi->traced.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return node;
+}
+
+}  // namespace
+
+Array output_of(Node* multi, int index) { return Array::adopt(make_output_node(multi, index)); }
+
+void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params, Stream* stream,
+                  Node** outputs) {
+  const OpInfo& info = op_table[op];
+  check_inputs(info, inputs, n_inputs);
+  if (!stream) stream = current_stream();
+  Scratch scratch;
+  Recording rec;
+  rec.op = &info;
+  rec.n_inputs = n_inputs;
+  rec.inputs = scratch.inputs;
+  if (n_inputs > inline_inputs) {
+    scratch.many.resize(n_inputs);
+    rec.inputs = scratch.many.data();
+  }
+  for (int i = 0; i < n_inputs; i++) rec.inputs[i] = inputs[i];
+  if (info.params_size) std::memcpy(scratch.params, params, info.params_size);
+  rec.params = scratch.params;
+  info.infer(rec);
+  Node* node = make_op_node(info, rec, rec.out[0], stream);
+  if (info.n_outputs == 1) {
+    if (info.view) view_at_once(node);
+    outputs[0] = node;
+    return;
+  }
+  Array multi = Array::adopt(node);
+  node->multi = new MultiResult;
+  for (int i = 0; i < info.n_outputs; i++) {
+    checked_size(info.name, rec.out[i].shape.span(), dtype_size(rec.out[i].dtype));
+    node->multi->results.push_back({rec.out[i].dtype, rec.out[i].shape, nullptr});
+  }
+  for (int i = 0; i < info.n_outputs; i++) outputs[i] = make_output_node(node, i);
+}
+
+Array record(int op, Node* const* inputs, int n_inputs, const void* params) {
+  Node* output;
+  record_nodes(op, inputs, n_inputs, params, nullptr, &output);
+  return Array::adopt(output);
+}
+
+std::vector<Array> record_many(int op, Node* const* inputs, int n_inputs, const void* params) {
+  Node* outputs[2];
+  record_nodes(op, inputs, n_inputs, params, nullptr, outputs);
+  std::vector<Array> result;
+  for (int i = 0; i < op_table[op].n_outputs; i++) result.push_back(Array::adopt(outputs[i]));
+  return result;
+}
+
+void Recording::cast_input(int i, mlxc_dtype dtype) {
+  if (inputs[i]->dtype == dtype) return;
+  replace_input(i, op::astype(Array::borrow(inputs[i]), dtype));
+}
+
+StreamScope::StreamScope(Stream* stream) : before_(exchange_thread_stream(stream)) {}
+StreamScope::~StreamScope() { exchange_thread_stream(before_); }
+
+}  // namespace mlxc

@@ -1,0 +1,11 @@
+/* mlxc: the embedding ABI. Include this one file; link with libmlxc. */
+#ifndef MLXC_H
+#define MLXC_H
+
+#include "mlxc/array.h"
+#include "mlxc/device.h"
+#include "mlxc/ops.h"
+#include "mlxc/transform.h"
+#include "mlxc/types.h"
+
+#endif

@@ -1,0 +1,52 @@
+/* Function transforms of the embedding ABI: vjp, jvp, grad over one closure type.
+ *
+ * A closure is a function from arrays to arrays. A transform calls it once, on the calling thread,
+ * with stand-ins for the primals, and differentiates what it records; so transforms nest: a closure
+ * may itself call mlxc_grad.
+ */
+#ifndef MLXC_TRANSFORM_H
+#define MLXC_TRANSFORM_H
+
+#include "mlxc/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A growing list of arrays; it holds a reference to each. */
+typedef struct mlxc_arrays mlxc_arrays;
+MLXC_API mlxc_arrays* mlxc_arrays_new(void);
+MLXC_API void mlxc_arrays_free(mlxc_arrays* list); /* NULL is allowed */
+MLXC_API size_t mlxc_arrays_count(const mlxc_arrays* list);
+MLXC_API mlxc_array* mlxc_arrays_get(const mlxc_arrays* list, size_t index); /* borrowed, NULL past the end */
+MLXC_API mlxc_error* mlxc_arrays_append(mlxc_arrays* list, mlxc_array* array);
+
+typedef struct mlxc_closure {
+  size_t struct_size;
+  /* Appends the results to `outputs`. An error returned here is returned by the transform. */
+  mlxc_error* (*call)(void* context, mlxc_array* const* inputs, size_t count, mlxc_arrays* outputs);
+  void* context;
+} mlxc_closure;
+
+/* Outputs of the function, and for each primal the vector-Jacobian product with the cotangents (one
+ * an output, of its shape and dtype). */
+MLXC_API mlxc_error* mlxc_vjp(const mlxc_closure* fn, mlxc_array* const* primals, size_t n_primals,
+                              mlxc_array* const* cotangents, size_t n_cotangents,
+                              mlxc_arrays* outputs, mlxc_arrays* vjps);
+/* Outputs of the function, and for each output the Jacobian-vector product with the tangents (one a
+ * primal, of its shape and dtype). */
+MLXC_API mlxc_error* mlxc_jvp(const mlxc_closure* fn, mlxc_array* const* primals,
+                              mlxc_array* const* tangents, size_t n_primals, mlxc_arrays* outputs,
+                              mlxc_arrays* jvps);
+/* Outputs, and the gradients of the first output, which must have one element, with respect to the
+ * inputs named by argnums (NULL: all). Outputs after the first are not differentiated. */
+MLXC_API mlxc_error* mlxc_value_and_grad(const mlxc_closure* fn, mlxc_array* const* inputs,
+                                         size_t n_inputs, const size_t* argnums, size_t n_argnums,
+                                         mlxc_arrays* outputs, mlxc_arrays* gradients);
+MLXC_API mlxc_error* mlxc_grad(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
+                               const size_t* argnums, size_t n_argnums, mlxc_arrays* gradients);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

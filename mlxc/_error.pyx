@@ -1,0 +1,98 @@
+# C errors as Python exceptions, exceptions inside C callbacks, and Ctrl-C during waits.
+#
+# Every other Cython module puts check() round its C calls. An exception that a Python function raises
+# inside a C callback (a function given to grad, a signal handler) is kept for its thread and raised
+# again, as the very same object, by the check() that receives the C error standing for it.
+from cpython.exc cimport PyErr_CheckSignals
+
+from mlxc._capi cimport (
+    MLXC_ERROR_AXIS, MLXC_ERROR_INDEX, MLXC_ERROR_INTERRUPTED, MLXC_ERROR_MEMORY, MLXC_ERROR_OS,
+    MLXC_ERROR_RUNTIME, MLXC_ERROR_TYPE, MLXC_ERROR_UNSUPPORTED, MLXC_ERROR_VALUE, int32_t, mlxc_code,
+    mlxc_error, mlxc_error_code, mlxc_error_free, mlxc_error_make, mlxc_error_text,
+    mlxc_set_interrupt_hook,
+)
+
+cdef extern from "pythread.h" nogil:
+    unsigned long PyThread_get_thread_ident()
+
+import os
+import sys
+
+
+class AxisError(ValueError, IndexError):
+    """An axis that an array does not have. Caught by ``except ValueError`` and ``except IndexError`` alike."""
+
+    __module__ = "mlxc"
+
+
+# Exceptions raised inside callbacks, by thread, until the C error that stands for them comes back.
+cdef dict kept_exceptions = {}
+
+
+cdef int raise_error(mlxc_error* error) except -1:
+    cdef mlxc_code code = mlxc_error_code(error)
+    text = (<bytes>mlxc_error_text(error)).decode("utf-8", "replace")
+    mlxc_error_free(error)
+    if (code == MLXC_ERROR_RUNTIME or code == MLXC_ERROR_INTERRUPTED) and kept_exceptions:
+        kept = kept_exceptions.pop(PyThread_get_thread_ident(), None)
+        if kept is not None:
+            raise kept
+    if code == MLXC_ERROR_VALUE:
+        raise ValueError(text)
+    if code == MLXC_ERROR_TYPE or code == MLXC_ERROR_UNSUPPORTED:
+        raise TypeError(text)
+    if code == MLXC_ERROR_INDEX:
+        raise IndexError(text)
+    if code == MLXC_ERROR_MEMORY:
+        raise MemoryError(text)
+    if code == MLXC_ERROR_OS:
+        raise OSError(text)
+    if code == MLXC_ERROR_AXIS:
+        raise AxisError(text)
+    if code == MLXC_ERROR_INTERRUPTED:
+        raise KeyboardInterrupt(text)
+    raise RuntimeError(text)
+
+
+cdef mlxc_error* keep_exception(object exc) noexcept:
+    cdef bytes text
+    try:
+        kept_exceptions[PyThread_get_thread_ident()] = exc
+        text = f"{type(exc).__name__}: {exc}".encode("utf-8", "replace")
+    except Exception:
+        text = b"an exception inside a Python callback"
+    return mlxc_error_make(MLXC_ERROR_RUNTIME, text)
+
+
+# Python runs signal handlers in the main thread only, so other threads need not take the GIL here.
+cdef unsigned long main_thread = 0
+
+
+cdef int32_t look_for_signals() noexcept nogil:
+    if PyThread_get_thread_ident() != main_thread:
+        return 0
+    with gil:
+        try:
+            PyErr_CheckSignals()
+        except BaseException as exc:
+            kept_exceptions[PyThread_get_thread_ident()] = exc
+            return 1
+    return 0
+
+
+def _note_main_thread():
+    """Called at import, and in the child after a fork, where the forking thread becomes the main one."""
+    global main_thread
+    main_thread = PyThread_get_thread_ident()
+
+
+cdef install_hook():
+    global main_thread
+    threading = sys.modules.get("threading")
+    main_thread = threading.main_thread().ident if threading is not None else PyThread_get_thread_ident()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_note_main_thread)
+    mlxc_set_interrupt_hook(look_for_signals)
+
+
+install_hook()

@@ -1,0 +1,140 @@
+# Every op as a cdef function on Array (generated) and the helpers that composed functions share. The modules of free
+# functions are built on this and on nothing else of the C library.
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+
+from mlxc._args cimport Axes, Shape, to_axes, to_axis, to_shape
+from mlxc._array cimport as_array, as_operand, wrap
+from mlxc._capi cimport *
+from mlxc._dtype cimport is_inexact
+from mlxc._error cimport check
+
+
+cdef mlxc_array** take_handles(list arrays) except NULL:
+    """The handles of a list of Array, borrowed; free with PyMem_Free."""
+    cdef Py_ssize_t n = len(arrays), i
+    cdef mlxc_array** handles = <mlxc_array**>PyMem_Malloc((n + 1) * sizeof(mlxc_array*))
+    if handles is NULL:
+        raise MemoryError
+    for i in range(n):
+        handles[i] = (<Array>arrays[i]).h
+    return handles
+
+
+include "prims.pxi"
+
+
+cdef Array alias(Array a):
+    return wrap(mlxc_array_retain(a.h))
+
+
+cdef Array number(double value, mlxc_dtype dtype):
+    cdef mlxc_array* out = NULL
+    check(mlxc_array_from_double(value, dtype, &out))
+    return wrap(out)
+
+
+cdef Array number_int(int64_t value, mlxc_dtype dtype):
+    cdef mlxc_array* out = NULL
+    check(mlxc_array_from_int(value, dtype, &out))
+    return wrap(out)
+
+
+cdef Array cast(Array a, mlxc_dtype dtype, mlxc_stream* s):
+    return a if mlxc_array_dtype(a.h) == dtype else op_astype(a, dtype, s)
+
+
+cdef mlxc_dtype float_dtype(mlxc_dtype dtype):
+    return dtype if is_inexact(dtype) else MLXC_FLOAT32
+
+
+cdef mlxc_dtype promote(mlxc_dtype a, mlxc_dtype b) except -1:
+    cdef mlxc_dtype out = 0
+    check(mlxc_promote(a, b, &out))
+    return out
+
+
+cdef tuple operands(object a, object b):
+    cdef Array x, y
+    if type(a) is Array:
+        x = a
+        y = as_operand(b, mlxc_array_dtype(x.h))
+    elif type(b) is Array:
+        y = b
+        x = as_operand(a, mlxc_array_dtype(y.h))
+    elif isinstance(a, (bool, int, float, complex)) and not isinstance(b, (bool, int, float, complex)):
+        y = as_array(b)
+        x = as_operand(a, mlxc_array_dtype(y.h))
+    else:
+        x = as_array(a)
+        y = as_operand(b, mlxc_array_dtype(x.h))
+    return x, y
+
+
+cdef list dims(Array a):
+    cdef const int64_t* shape = mlxc_array_shape(a.h)
+    return [shape[i] for i in range(mlxc_array_ndim(a.h))]
+
+
+cdef Array slice_axis(Array a, int32_t axis, int64_t start, int64_t length, int64_t step, mlxc_stream* s):
+    cdef list shape = dims(a)
+    cdef list starts = [0] * len(shape), steps = [1] * len(shape)
+    shape[axis] = length
+    starts[axis] = start
+    steps[axis] = step
+    return op_slice(a, starts, steps, shape, s)
+
+
+cdef Array take_axis(Array a, Array indices, int32_t axis, mlxc_stream* s):
+    cdef int32_t ndim = mlxc_array_ndim(a.h), k = mlxc_array_ndim(indices.h)
+    cdef Array out = op_gather(a, [indices], axis, s)
+    if axis == 0 or k == 0:
+        return out
+    cdef list order = list(range(k, k + axis)) + list(range(k)) + list(range(k + axis, k + ndim - 1))
+    return op_transpose(out, order, s)
+
+
+cdef Array count_up(int64_t length, mlxc_dtype dtype, mlxc_stream* s):
+    return op_arange(0, 1, length, dtype, s)
+
+
+cdef Array ravel(Array a, mlxc_stream* s):
+    return a if mlxc_array_ndim(a.h) == 1 else op_reshape(a, (mlxc_array_size(a.h),), s)
+
+
+cdef Array merge_axes_last(Array a, object axes, mlxc_stream* s):
+    cdef int32_t ndim = mlxc_array_ndim(a.h), i
+    cdef list merged = axis_list(axes, ndim), shape = dims(a)
+    cdef list kept = [i for i in range(ndim) if i not in merged]
+    cdef int64_t n = 1
+    for i in merged:
+        n *= shape[i]
+    return op_reshape(op_transpose(a, kept + merged, s), [shape[i] for i in kept] + [n], s)
+
+
+cdef list axis_list(object axes, int32_t ndim):
+    cdef Axes c
+    to_axes(axes, &c)
+    if c.n < 0:
+        return list(range(ndim))
+    cdef list out = [to_axis(c.v[i], ndim) for i in range(c.n)]
+    if len(set(out)) != len(out):
+        raise ValueError(f"axis {axes} names an axis of an array of {ndim} dimensions twice")
+    out.sort()
+    return out
+
+
+cdef list array_list(object arrays, str name):
+    if type(arrays) is Array or not isinstance(arrays, (list, tuple)):
+        raise TypeError(f"[{name}] takes a list or tuple of arrays, not {type(arrays).__name__}")
+    return [as_array(a) for a in arrays]
+
+
+cdef int need_values(Array a, str name) except -1:
+    if mlxc_array_is_traced(a.h):
+        raise ValueError(f"[{name}] the shape of the result depends on the values of the array, so it cannot be used "
+                         "inside a function transform")
+    cdef mlxc_error* error
+    with nogil:
+        error = mlxc_eval(&a.h, 1)
+    check(error)
+    return 0

@@ -1,0 +1,461 @@
+# Random numbers from counters: every draw is a function of a key, two uint32, by threefry. mlxc.random is this module.
+#
+# Rule: the same key gives the same float32 and half-precision numbers as MLX, on every device. Without a key the next
+# one of the calling thread is taken. How a float is made of 32 random bits: bits / 2**32, rounded to nearest and kept
+# below one; other distributions are made of that.
+import math
+
+from mlxc._args cimport Shape, to_axis, to_int, to_shape
+from mlxc._array cimport Array, as_array, as_operand
+from mlxc._capi cimport *
+from mlxc._device cimport to_stream
+from mlxc._dtype cimport dtype_object, is_complex, is_floating, is_integer, to_dtype_or
+from mlxc._prim cimport (cast, dims, number, number_int, op_abs, op_add, op_argmax, op_argsort, op_astype, op_bitcast,
+                         op_erfinv, op_expand_dims, op_floor, op_greater_equal, op_less, op_less_equal, op_log,
+                         op_log1p, op_minimum, op_multiply, op_negative, op_nextafter, op_random_bits, op_remainder,
+                         op_right_shift, op_sign, op_squeeze, op_subtract, op_where, take_axis)
+from mlxc._random_key cimport pick_key
+from mlxc._truncated cimport draw_truncated
+
+from mlxc._ops_shape import broadcast_shapes
+from mlxc._random_key import key, seed, split, state
+
+__all__ = ["bernoulli", "bits", "categorical", "gumbel", "key", "laplace", "normal", "permutation", "randint", "seed",
+           "split", "state", "truncated_normal", "uniform"]
+
+# The greatest number below one of each dtype.
+cdef dict BELOW_ONE = {MLXC_FLOAT16: 1 - 2.0**-11, MLXC_BFLOAT16: 1 - 2.0**-8, MLXC_FLOAT32: 1 - 2.0**-24,
+                       MLXC_FLOAT64: 1 - 2.0**-53}
+
+
+def bits(shape=(), width=4, key=None, stream=None):
+    """Random unsigned integers over their whole range.
+
+    Args:
+        shape: an int or a sequence of sizes.
+        width: bytes of each integer: 1, 2, 4 or 8.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape, of uint8, uint16, uint32 or uint64.
+
+    Raises:
+        ValueError: if a size is negative or the width another number.
+
+    Example:
+        >>> mx.random.bits((2,), key=mx.random.key(0))
+        array([4070199207, 1500497342], dtype=uint32)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    return op_random_bits(pick_key(key, s), shape, to_int(width, "width"), s)
+
+
+# ---- uniform ------------------------------------------------------------------------------------
+
+cdef mlxc_dtype float_argument(object dtype, str name) except -1:
+    cdef mlxc_dtype out = to_dtype_or(dtype, MLXC_FLOAT32)
+    if not is_floating(out):
+        raise ValueError(f"[{name}] makes real floating-point numbers, not {dtype_object(out)}")
+    return out
+
+
+cdef Array draw_unit(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s):
+    """Numbers in [0, 1)."""
+    cdef Array u
+    if dtype == MLXC_FLOAT64:
+        u = op_right_shift(op_random_bits(key, shape, 8, s), number_int(11, MLXC_UINT64), s)
+        return op_multiply(op_astype(u, dtype, s), number(2.0**-53, dtype), s)
+    u = op_astype(op_random_bits(key, shape, 4, s), MLXC_FLOAT32, s)
+    u = cast(op_multiply(u, number(2.0**-32, MLXC_FLOAT32), s), dtype, s)
+    return op_minimum(u, number(BELOW_ONE[dtype], dtype), s)
+
+
+cdef Array draw_open(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s):
+    """Numbers in (-1, 1), of float32 at least."""
+    if dtype != MLXC_FLOAT64:
+        dtype = MLXC_FLOAT32
+    cdef double low = -BELOW_ONE[dtype]
+    cdef Array span = op_subtract(number(1, dtype), number(low, dtype), s)
+    return op_add(op_multiply(draw_unit(key, shape, dtype, s), span, s), number(low, dtype), s)
+
+
+cdef int check_fits(str name, tuple shape, list bounds) except -1:
+    wide = broadcast_shapes(*[dims(b) for b in bounds])
+    if len(wide) > len(shape) or broadcast_shapes(wide, shape) != shape:
+        raise ValueError(f"[{name}] arguments that broadcast to {wide} do not broadcast to the shape {shape}")
+    return 0
+
+
+cdef tuple as_shape(object shape):
+    cdef Shape c
+    to_shape(shape, &c)
+    return tuple([c.v[i] for i in range(c.n)])
+
+
+def uniform(low=0, high=1, shape=(), dtype=None, key=None, stream=None):
+    """Floats spread evenly over [low, high).
+
+    Args:
+        low: lower bound, scalar or array; 0 by default.
+        high: upper bound, not reached, scalar or array; 1 by default.
+        shape: shape of the result, to which the bounds broadcast.
+        dtype: float16, bfloat16, float32 (the default) or float64.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ValueError: if the bounds do not broadcast to the shape, or the dtype is another one.
+
+    Example:
+        >>> mx.random.uniform(shape=(3,), key=mx.random.key(0))
+        array([0.965321, 0.314682, 0.63303], dtype=float32)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef mlxc_dtype own = float_argument(dtype, "uniform")
+    cdef tuple sizes = as_shape(shape)
+    cdef Array a, b, out, over
+    if type(low) is int and type(high) is int and low == 0 and high == 1:
+        return draw_unit(pick_key(key, s), sizes, own, s)
+    a, b = cast(as_operand(low, own), own, s), cast(as_operand(high, own), own, s)
+    check_fits("uniform", sizes, [a, b])
+    out = draw_unit(pick_key(key, s), sizes, own, s)
+    out = op_add(op_multiply(out, op_subtract(b, a, s), s), a, s)
+    # Rounding can reach the upper bound; the bounds may also be given the other way round.
+    over = op_where(op_greater_equal(b, a, s), op_greater_equal(out, b, s), op_less_equal(out, b, s), s)
+    return op_where(over, op_nextafter(b, a, s), out, s)
+
+
+# ---- normal and its kin -------------------------------------------------------------------------
+
+cdef Array scale_and_shift(Array out, object loc, object scale, str name, mlxc_stream* s):
+    cdef mlxc_dtype dtype = mlxc_array_dtype(out.h)
+    cdef tuple shape = tuple(dims(out))
+    if scale is not None:
+        factor = cast(as_operand(scale, dtype), dtype, s)
+        check_fits(name, shape, [factor])
+        out = op_multiply(out, factor, s)
+    if loc is not None:
+        offset = cast(as_operand(loc, dtype), dtype, s)
+        check_fits(name, shape, [offset])
+        out = op_add(out, offset, s)
+    return out
+
+
+def normal(shape=(), dtype=None, loc=None, scale=None, key=None, stream=None):
+    """Normally distributed numbers.
+
+    Args:
+        shape: an int or a sequence of sizes.
+        dtype: any floating dtype, float32 by default, or a complex one, whose parts have half the variance each.
+        loc: mean, scalar or array that broadcasts to the shape; 0 by default.
+        scale: standard deviation, the same; 1 by default.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ValueError: for another dtype, or where `loc` or `scale` does not broadcast to the shape.
+
+    Example:
+        >>> mx.random.normal((3,), key=mx.random.key(0))
+        array([1.81621, -0.482634, 0.339882], dtype=float32)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_FLOAT32), part
+    cdef tuple sizes = as_shape(shape)
+    cdef Array out
+    if is_complex(own):
+        part = MLXC_FLOAT32 if own == MLXC_COMPLEX64 else MLXC_FLOAT64
+        out = op_erfinv(draw_open(pick_key(key, s), sizes + (2,), part, s), s)
+        return scale_and_shift(op_squeeze(op_bitcast(out, own, s), -1, s), loc, scale, "normal", s)
+    own = float_argument(dtype, "normal")
+    out = cast(op_erfinv(draw_open(pick_key(key, s), sizes, own, s), s), own, s)
+    return scale_and_shift(op_multiply(out, number(math.sqrt(2), own), s), loc, scale, "normal", s)
+
+
+def laplace(shape=(), dtype=None, loc=0.0, scale=1.0, key=None, stream=None):
+    """Numbers of the Laplace distribution.
+
+    Args:
+        shape: an int or a sequence of sizes.
+        dtype: float16, bfloat16, float32 (the default) or float64.
+        loc: mean, scalar or array that broadcasts to the shape.
+        scale: mean distance from the mean, the same.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ValueError: for another dtype, or where `loc` or `scale` does not broadcast to the shape.
+
+    Example:
+        >>> mx.random.laplace((2,), key=mx.random.key(0)).shape
+        (2,)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef mlxc_dtype own = float_argument(dtype, "laplace")
+    cdef Array u = draw_open(pick_key(key, s), as_shape(shape), own, s)
+    u = op_multiply(op_sign(u, s), op_log1p(op_negative(op_abs(u, s), s), s), s)
+    return scale_and_shift(cast(u, own, s), loc if type(loc) is Array or loc != 0 else None,
+                           scale if type(scale) is Array or scale != 1 else None, "laplace", s)
+
+
+cdef Array draw_gumbel(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s):
+    cdef Array u = draw_unit(key, shape, dtype, s)
+    return op_negative(op_log(op_negative(op_log(u, s), s), s), s)
+
+
+def gumbel(shape=(), dtype=None, key=None, stream=None):
+    """Numbers of the standard Gumbel distribution.
+
+    Args:
+        shape: an int or a sequence of sizes.
+        dtype: float16, bfloat16, float32 (the default) or float64.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ValueError: for another dtype.
+
+    Example:
+        >>> mx.random.gumbel((2,), key=mx.random.key(0)).shape
+        (2,)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    return draw_gumbel(pick_key(key, s), as_shape(shape), float_argument(dtype, "gumbel"), s)
+
+
+def truncated_normal(lower, upper, shape=None, dtype=None, key=None, stream=None):
+    """Numbers of the normal distribution that lie between bounds, however far out these are.
+
+    Args:
+        lower: lower bound, scalar or array.
+        upper: upper bound, scalar or array.
+        shape: shape of the result, to which the bounds broadcast; by default what they broadcast to.
+        dtype: float16, bfloat16, float32 (the default) or float64.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ValueError: for another dtype, where the bounds do not broadcast to the shape, or scalar bounds are crossed.
+
+    Example:
+        >>> tail = mx.random.truncated_normal(10.0, 11.0, (100,))
+        >>> bool(mx.all((tail >= 10) & (tail <= 11)))
+        True
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef mlxc_dtype own = float_argument(dtype, "truncated_normal")
+    if isinstance(lower, (int, float)) and isinstance(upper, (int, float)) and not lower <= upper:
+        raise ValueError(f"[truncated_normal] the lower bound {lower} must not be above the upper bound {upper}")
+    cdef Array a = cast(as_operand(lower, own), own, s), b = cast(as_operand(upper, own), own, s)
+    cdef tuple sizes = broadcast_shapes(dims(a), dims(b)) if shape is None else as_shape(shape)
+    check_fits("truncated_normal", sizes, [a, b])
+    cdef Array u = draw_unit(pick_key(key, s), sizes, own, s)
+    return draw_truncated(u, a, b, s)
+
+
+# ---- integers and choices -----------------------------------------------------------------------
+
+cdef Array draw_narrow(Array key, Array low, Array high, tuple shape, mlxc_dtype dtype, mlxc_stream* s):
+    """Integers through float32, as MLX does; exact for at most 2**24 values."""
+    cdef Array a = cast(low, MLXC_FLOAT32, s), span = op_subtract(cast(high, MLXC_FLOAT32, s), a, s)
+    cdef Array u = op_multiply(draw_unit(key, shape, MLXC_FLOAT32, s), span, s)
+    return op_astype(op_floor(op_add(u, a, s), s), dtype, s)
+
+
+cdef Array draw_wide(Array key, Array low, Array span, tuple shape, mlxc_dtype dtype, mlxc_stream* s):
+    """Integers from 64 bits, modulo the number of values (uint64; 0 stands for 2**64)."""
+    cdef Array bits64 = op_random_bits(key, shape, 8, s)
+    return op_astype(op_add(op_remainder(bits64, span, s), cast(low, MLXC_UINT64, s), s), dtype, s)
+
+
+cdef tuple integer_range(mlxc_dtype dtype):
+    cdef object n = 8 * <int>mlxc_dtype_size(dtype)
+    if dtype == MLXC_BOOL:
+        return 0, 1
+    return (-(2 ** (n - 1)), 2 ** (n - 1) - 1) if dtype >= MLXC_INT8 else (0, 2**n - 1)
+
+
+cdef object whole_number(object value):
+    """A Python int out of a scalar bound, else None."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or isinstance(value, Array):
+        return None
+    return value.__index__()
+
+
+def randint(low, high, shape=(), dtype=None, key=None, stream=None):
+    """Integers spread evenly over [low, high).
+
+    Args:
+        low: least value, int or integer array.
+        high: end of the range, not contained, int or integer array.
+        shape: shape of the result, to which the bounds broadcast.
+        dtype: any integer dtype, int32 by default.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        ValueError: if the range is empty (of arrays: if they have been computed), the dtype does not hold it or is no
+            integer, or the bounds do not broadcast to the shape.
+
+    Example:
+        >>> mx.random.randint(0, 10, (3,), key=mx.random.key(0))
+        array([9, 3, 6], dtype=int32)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_INT32)
+    cdef tuple sizes = as_shape(shape)
+    if not is_integer(own):
+        raise ValueError(f"[randint] makes integers, not {dtype_object(own)}")
+    first, last = whole_number(low), whole_number(high)
+    if first is None or last is None:
+        return randint_between(as_array(low), as_array(high), sizes, own, key, s)
+    least, greatest = integer_range(own)
+    if first >= last:
+        raise ValueError(f"[randint] the range from {first} to {last} is empty")
+    if first < least or last - 1 > greatest:
+        raise ValueError(f"[randint] {dtype_object(own)} does not hold the range from {first} to {last}")
+    cdef Array picked = pick_key(key, s)
+    if last - first <= 2**24 and abs(first) <= 2**24 and abs(last) <= 2**24:
+        return op_minimum(draw_narrow(picked, number(first, MLXC_FLOAT32), number(last, MLXC_FLOAT32), sizes, own, s),
+                          as_operand(last - 1, own), s)
+    span = as_operand((last - first) % 2**64, MLXC_UINT64)
+    return draw_wide(picked, as_operand(first % 2**64, MLXC_UINT64), span, sizes, own, s)
+
+
+cdef Array randint_between(Array low, Array high, tuple shape, mlxc_dtype dtype, object key, mlxc_stream* s):
+    if mlxc_array_dtype(low.h) > MLXC_INT64 or mlxc_array_dtype(high.h) > MLXC_INT64:
+        raise TypeError("[randint] the bounds must be integers")
+    check_fits("randint", shape, [low, high])
+    if mlxc_array_status(low.h) == 1 and mlxc_array_status(high.h) == 1:
+        from mlxc._ops_reduce import any as any_of
+        if any_of(op_greater_equal(low, high, s)).item():
+            raise ValueError("[randint] the range is empty, as a lower bound is not below its upper bound")
+    cdef Array picked = pick_key(key, s)
+    low, high = cast(low, MLXC_INT64, s), cast(high, MLXC_INT64, s)
+    cdef Array span = op_subtract(high, low, s), few = op_less_equal(span, number_int(2**24, MLXC_INT64), s)
+    cdef Array narrow = op_minimum(draw_narrow(picked, low, high, shape, MLXC_INT64, s),
+                                   op_subtract(high, number_int(1, MLXC_INT64), s), s)
+    cdef Array wide = draw_wide(picked, low, cast(span, MLXC_UINT64, s), shape, MLXC_INT64, s)
+    return op_astype(op_where(few, narrow, wide, s), dtype, s)
+
+
+def bernoulli(p=0.5, shape=None, key=None, stream=None):
+    """Booleans that are True with a given probability.
+
+    Args:
+        p: probability, scalar or array; 0.5 by default.
+        shape: shape of the result, to which `p` broadcasts; that of `p` by default.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        A bool array of the shape.
+
+    Raises:
+        ValueError: if `p` does not broadcast to the shape.
+
+    Example:
+        >>> mx.random.bernoulli(0.5, (3,), key=mx.random.key(0))
+        array([False, True, False], dtype=bool)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef Array chance = as_array(p)
+    if not is_floating(mlxc_array_dtype(chance.h)):
+        chance = op_astype(chance, MLXC_FLOAT32, s)
+    cdef tuple sizes = tuple(dims(chance)) if shape is None else as_shape(shape)
+    check_fits("bernoulli", sizes, [chance])
+    return op_less(draw_unit(pick_key(key, s), sizes, MLXC_FLOAT32, s), chance, s)
+
+
+def categorical(logits, axis=-1, shape=None, num_samples=None, key=None, stream=None):
+    """Indices drawn from distributions given by unnormalised log-probabilities.
+
+    Args:
+        logits: array of at least one dimension; the distributions lie along `axis`.
+        axis: the axis, the last by default.
+        shape: shape of the result; the shape of `logits` without the axis must broadcast to it.
+        num_samples: how many draws of each distribution; they become the last axis of the result.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        A uint32 array; one draw of each distribution by default.
+
+    Raises:
+        ValueError: if both `shape` and `num_samples` are given, shapes do not broadcast, or the axis is out of range.
+
+    Example:
+        >>> mx.random.categorical(mx.array([0.0, -mx.inf, -mx.inf]), num_samples=4)
+        array([0, 0, 0, 0], dtype=uint32)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef Array x = as_array(logits), noise
+    cdef int32_t ndim = mlxc_array_ndim(x.h), ax = to_axis(axis, ndim)
+    cdef list sizes = dims(x), rest = sizes[:ax] + sizes[ax + 1:]
+    cdef object from_end = ax - ndim
+    if not is_floating(mlxc_array_dtype(x.h)):
+        x = op_astype(x, MLXC_FLOAT32, s)
+    if shape is not None and num_samples is not None:
+        raise ValueError("[categorical] give at most one of shape and num_samples")
+    if num_samples is not None:
+        x = op_expand_dims(x, -1, s)
+        sizes = sizes + [to_int(num_samples, "num_samples")]
+        from_end -= 1
+    elif shape is not None:
+        wanted = list(as_shape(shape))
+        if len(rest) > len(wanted) or list(broadcast_shapes(rest, wanted)) != wanted:
+            raise ValueError(f"[categorical] distributions of shape {tuple(rest)} do not broadcast to the shape "
+                             f"{tuple(wanted)}")
+        place = len(wanted) + 1 + from_end
+        sizes = wanted[:place] + [sizes[ax]] + wanted[place:]
+    noise = draw_gumbel(pick_key(key, s), tuple(sizes), mlxc_array_dtype(x.h), s)
+    return op_argmax(op_add(x, noise, s), from_end, False, s)
+
+
+def permutation(x, axis=0, key=None, stream=None):
+    """A random order of numbers, or of the slices of an array.
+
+    Args:
+        x: int n for the numbers 0 to n - 1, or an array to shuffle.
+        axis: axis along which the array is shuffled, the first by default.
+        key: key to use; None takes the thread's next one.
+        stream: stream or device to compute on; None is the default.
+
+    Returns:
+        A uint32 array of n numbers, or an array of the shape and dtype of `x`.
+
+    Raises:
+        ValueError: if n is negative, or the axis is out of range.
+
+    Example:
+        >>> mx.sort(mx.random.permutation(4))
+        array([0, 1, 2, 3], dtype=uint32)
+    """
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef Array a
+    cdef int32_t ax
+    if type(x) is not Array and hasattr(x, "__index__"):
+        return op_argsort(op_random_bits(pick_key(key, s), (to_int(x, "x"),), 4, s), 0, s)
+    a = as_array(x)
+    ax = to_axis(axis, mlxc_array_ndim(a.h))
+    order = op_argsort(op_random_bits(pick_key(key, s), (mlxc_array_dim(a.h, ax),), 4, s), 0, s)
+    return take_axis(a, order, ax, s)

@@ -1,0 +1,34 @@
+"""Every op of the table against NumPy and SciPy, in every dtype and layout, and its gradients."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlxc import testing
+
+OPS = list(testing.read_table())
+
+
+def describe(report: testing.Report) -> str:
+    shown = "\n".join(map(str, report.failures[:20]))
+    return f"{len(report.failures)} of {report.checks} checks failed\n{shown}"
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_op_equals_its_reference(op: str) -> None:
+    report = testing.check_op(op)
+    assert report.checks > 0
+    assert not report.failures, describe(report)
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if testing.needs_gradient(op)])
+def test_derivatives_equal_central_differences(op: str) -> None:
+    report = testing.check_gradients(op)
+    assert report.checks > 0, "the op has a gradient rule but no differentiable case"
+    assert not report.failures, describe(report)
+
+
+def test_cpu_has_every_kernel() -> None:
+    matrix = testing.support_matrix("cpu")
+    missing = {op: [d for d, entry in row.items() if entry == "missing"] for op, row in matrix.items()}
+    assert {op: dtypes for op, dtypes in missing.items() if dtypes} == {}

@@ -1,0 +1,1 @@
+"""The op table's reader and the writers of what is generated from it (see include/mlxc/ops.toml)."""

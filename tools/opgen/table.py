@@ -1,0 +1,94 @@
+"""Reads ops.toml into Op records and checks what can be checked without the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PARAM_TYPES = {"bool", "i32", "i64", "f64", "dtype", "axes", "sizes", "shape"}
+ACCEPTS = {"any", "number", "real", "integer", "inexact", "uint32"}
+DTYPE_RULES = ["rule", "same", "first", "bool", "uint32", "real", "float", "promote", "promote_float", "sum", "scan"]
+PYTHON_PLAIN = {"unary", "binary"}
+
+
+@dataclass
+class Op:
+    name: str
+    number: int
+    family: str
+    inputs: list[str]
+    shape: str
+    dtype: str
+    accepts: str
+    vjp: str
+    jvp: str
+    vmap: str
+    tolerance: float
+    python: str
+    doc: str
+    since: str
+    outputs: list[str] = field(default_factory=lambda: ["out"])
+    params: dict[str, str] = field(default_factory=dict)
+    view: bool = False
+    expr: str = ""
+    domain: tuple[float, float] = (-4.0, 4.0)
+
+    @property
+    def variadic(self) -> bool:
+        return "..." in self.inputs
+
+    @property
+    def fixed_inputs(self) -> list[str]:
+        return [i for i in self.inputs if i != "..."]
+
+    @property
+    def dtype_rule(self) -> str:
+        """The generic rule's name, or "rule" where the shape rule decides itself."""
+        return self.dtype if self.dtype in DTYPE_RULES else "rule"
+
+    @property
+    def elementwise(self) -> bool:
+        return bool(self.expr)
+
+    def has_gradient(self, which: str) -> bool:
+        return not getattr(self, which).startswith("none")
+
+
+def read_table(path: str | Path) -> list[Op]:
+    """Returns the ops in order of their numbers; raises ValueError where the table breaks a rule."""
+    with open(path, "rb") as file:
+        raw = tomllib.load(file)
+    ops = []
+    for name, row in raw.items():
+        try:
+            ops.append(Op(name=name, **row))
+        except TypeError as error:
+            raise ValueError(f"ops.toml [{name}]: {error}") from None
+    ops.sort(key=lambda op: op.number)
+    check_table(ops)
+    return ops
+
+
+def check_table(ops: list[Op]) -> None:
+    seen: dict[int, str] = {}
+    for op in ops:
+        where = f"ops.toml [{op.name}]"
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", op.name):
+            raise ValueError(f"{where}: not a C identifier in lower case")
+        if op.number < 1 or op.number in seen:
+            raise ValueError(f"{where}: number {op.number} is {'taken by ' + seen[op.number] if op.number in seen else 'below 1'}")
+        seen[op.number] = op.name
+        if op.accepts not in ACCEPTS:
+            raise ValueError(f"{where}: accepts = {op.accepts!r} is none of {sorted(ACCEPTS)}")
+        for param, kind in op.params.items():
+            if kind not in PARAM_TYPES:
+                raise ValueError(f"{where}: parameter {param} has unknown type {kind!r}")
+        if op.variadic and op.inputs[-1] != "...":
+            raise ValueError(f"{where}: '...' must be the last input")
+        for rule in (op.vjp, op.jvp, op.vmap):
+            if rule.startswith("none") and len(rule) < 8:
+                raise ValueError(f"{where}: 'none' needs its reason, 'none: why'")
+        if not op.doc.endswith("."):
+            raise ValueError(f"{where}: doc must be a sentence")
