@@ -2,6 +2,7 @@
 #include "core/record.h"
 
 #include <cstring>
+#include <optional>
 
 #include "core/device.h"
 #include "core/execute.h"
@@ -95,7 +96,12 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
                   Node** outputs) {
   const OpInfo& info = op_table[op];
   check_inputs(info, inputs, n_inputs);
-  if (!stream) stream = current_stream();
+  // Casts and broadcasts that the shape rule records belong to the op's own stream.
+  std::optional<StreamScope> scope;
+  if (stream)
+    scope.emplace(stream);
+  else
+    stream = current_stream();
   Scratch scratch;
   Recording rec;
   rec.op = &info;

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "core/library_file.h"
 
 namespace mlxc {
 
@@ -119,8 +120,7 @@ void read_kernels(Backend& backend) {
 // `attempt` is filled in as far as things went; throws where they went wrong.
 std::unique_ptr<Backend> open_backend(const std::string& path, Attempt& attempt) {
   if (path.empty() || path[0] != '/') fail(MLXC_ERROR_OS, path, ": not an absolute path");
-  struct stat facts;
-  if (stat(path.c_str(), &facts) != 0) fail(MLXC_ERROR_OS, path, ": ", std::strerror(errno));
+  check_library_file(path);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* words = dlerror();

@@ -159,7 +159,7 @@ void run_batch(const Order& order) {
     const bool wanted_on_host = mixed && node->mark == 1 && !node->multi;
     Array hold = mixed ? Array::borrow(node) : Array();
     try {
-      if (i % 16 == 15) check_interrupt();
+      if (i % 16 == 15 || node->size >= 1 << 16) check_interrupt();
       run_node(node);
     } catch (const Failure& failure) {
       if (failure.code() == MLXC_ERROR_INTERRUPTED) {

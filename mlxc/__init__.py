@@ -1,13 +1,14 @@
+# ruff: noqa: F401, F403
 """mlxc: lazy arrays, composable function transforms and neural networks on plug-in backends.
 
 `import mlxc as mx` gives what `mlx.core` gives, under the same names. This file is the list of those names;
 what they do is in the modules they come from. Importing must stay quick: nothing here imports NumPy.
 """
 
-from __future__ import annotations
-
+import os as _os
 import sys as _sys
 
+from mlxc import _loader
 from mlxc._array import Array as array
 from mlxc._at import ArrayAt, ArrayIterator
 from mlxc._convert import ArrayLike, asarray, from_dlpack
@@ -61,6 +62,7 @@ from mlxc._dtype import (
     unsignedinteger,
 )
 from mlxc._dtype import bool_ as bool
+from mlxc._einsum import *
 from mlxc._error import AxisError
 from mlxc._memory import (
     clear_cache,
@@ -74,25 +76,23 @@ from mlxc._memory import (
     set_memory_limit,
 )
 from mlxc._methods import install as _install_methods
-from mlxc import linalg, random, utils
-from mlxc._einsum import *  # noqa: F403
-from mlxc._ops_contract import *  # noqa: F403
-from mlxc._ops_conv import *  # noqa: F403
-from mlxc._ops_create import *  # noqa: F403
-from mlxc._ops_elementwise import *  # noqa: F403
-from mlxc._ops_index import *  # noqa: F403
-from mlxc._ops_join import *  # noqa: F403
-from mlxc._ops_plain import *  # noqa: F403
-from mlxc._ops_reduce import *  # noqa: F403
-from mlxc._ops_scan import *  # noqa: F403
-from mlxc._ops_shape import *  # noqa: F403
-from mlxc._ops_sort import *  # noqa: F403
-from mlxc._ops_window import *  # noqa: F403
+from mlxc._ops_contract import *
+from mlxc._ops_conv import *
+from mlxc._ops_create import *
+from mlxc._ops_elementwise import *
+from mlxc._ops_index import *
+from mlxc._ops_join import *
+from mlxc._ops_plain import *
+from mlxc._ops_reduce import *
+from mlxc._ops_scan import *
+from mlxc._ops_shape import *
+from mlxc._ops_sort import *
+from mlxc._ops_window import *
 from mlxc._paths import get_include, get_library
 from mlxc._printing import PrintOptions, get_printoptions, printoptions, set_printoptions
 from mlxc._promotion import can_cast, finfo, iinfo, isdtype, issubdtype, result_type
 from mlxc._registry import version as __version__
-from mlxc._transforms import *  # noqa: F403
+from mlxc._transforms import *
 
 e = 2.718281828459045
 euler_gamma = 0.5772156649015329
@@ -104,6 +104,28 @@ pi = 3.141592653589793
 __array_api_version__ = "2025.12"
 
 
+# Submodules are imported when they are first named: `mx.random` works without an import of its own.
+_SUBMODULES = frozenset(
+    {"data", "distributed", "fast", "fft", "linalg", "nn", "optimizers", "random", "testing", "utils"}
+)
+
+
+def __getattr__(name):
+    if name in _SUBMODULES:
+        from importlib import import_module
+
+        try:
+            return import_module(f"mlxc.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"mlxc.{name}":
+                raise
+    raise AttributeError(f"module 'mlxc' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_SUBMODULES})
+
+
 def __array_namespace_info__():
     """The inspection object of the Python array API standard."""
     from mlxc._namespace import ArrayNamespaceInfo
@@ -112,3 +134,8 @@ def __array_namespace_info__():
 
 
 _install_methods(_sys.modules[__name__])
+
+if _os.environ.get("MLXC_BACKEND", "cpu") not in ("cpu", "cuda", "metal"):
+    from mlxc._plugins import load_entry_points as _load_entry_points
+
+    _load_entry_points()

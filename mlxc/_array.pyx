@@ -578,19 +578,23 @@ cdef class Array:
         return compare(mlxc_greater_equal, self, other)
 
 
+# What an object made by __new__ alone stands for, so that the pointer is never NULL. Made when the first
+# array is, because making arrays loads the backends, which importing mlxc does not.
+cdef Array unset = None
+
+
 def _make_unset():
     """What unpickling starts from; __setstate__ gives it its values."""
+    global unset
+    if unset is None:
+        unset = wrap(scalar_array(False, 0, MLXC_BOOL))
     return wrap(mlxc_array_retain(unset.h))
 
 
-# What an object made by __new__ alone stands for, so that the pointer is never NULL.
-cdef Array unset = wrap(scalar_array(False, 0, MLXC_BOOL))
-
-
 cdef PyObject* make_safely(PyObject* type, PyObject* args, PyObject* keywords) except NULL:
-    cdef Array a = wrap(mlxc_array_retain(unset.h))
-    Py_INCREF(a)
-    return <PyObject*>a
+    made = _make_unset()
+    Py_INCREF(made)
+    return <PyObject*>made
 
 
 def _add_methods(dict functions):

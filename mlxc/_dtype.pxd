@@ -16,7 +16,7 @@ cdef Dtype dtype_object(mlxc_dtype code)
 # The code of a Dtype, Python type, NumPy dtype or scalar type, or name; else TypeError.
 cdef mlxc_dtype to_dtype(object value) except -1
 # The same, `default` for None.
-cdef inline mlxc_dtype to_dtype_or(object value, mlxc_dtype default) except -1:
+cdef inline mlxc_dtype to_dtype_or(object value, mlxc_dtype default) except? -1:
     if value is None:
         return default
     if type(value) is Dtype:

@@ -6,8 +6,7 @@
 from mlxc._array cimport Array, as_array
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._prim cimport (alias, cast, dims, op_matmul, op_multiply, op_reshape, op_sum,
-                         op_transpose)
+from mlxc._prim cimport alias, cast, dims, op_matmul, op_multiply, op_reshape, op_sum, op_transpose
 
 from mlxc._ops_shape import diagonal
 
@@ -24,8 +23,8 @@ cdef list read_labels(str text, object ndim, str subscripts):
         raise ValueError(f"[einsum] subscripts are letters, '...', ',' and '->', got {subscripts!r}")
     hidden = ndim - len(letters)
     if hidden < 0 or (hidden > 0 and not dots):
-        raise ValueError(f"[einsum] the subscripts {text!r} of {subscripts!r} name {len(letters)} axes, but the operand has "
-                         f"{ndim}")
+        raise ValueError(f"[einsum] the subscripts {text!r} of {subscripts!r} name {len(letters)} axes, but the "
+                         f"operand has {ndim}")
     return list(head) + list(range(hidden, 0, -1)) + list(tail)
 
 
@@ -46,15 +45,15 @@ cdef tuple read_subscripts(object subscripts, list shapes):
         own = {}
         for label, size in zip(term, shape):
             if own.setdefault(label, size) != size:
-                raise ValueError(f"[einsum] label {label!r} of {subscripts!r} names axes of different sizes in the operand "
-                                 f"of shape {tuple(shape)}")
+                raise ValueError(f"[einsum] label {label!r} of {subscripts!r} names axes of different sizes in the "
+                                 f"operand of shape {tuple(shape)}")
             before = sizes.setdefault(label, size)
             if before == 1:
                 sizes[label] = size
             elif size != 1 and size != before:
                 name = "an axis under '...'" if isinstance(label, int) else f"label {label!r}"
-                raise ValueError(f"[einsum] {name} of {subscripts!r} has the sizes {before} and {size} in operands of the "
-                                 f"shapes {', '.join(str(tuple(t)) for t in shapes)}")
+                raise ValueError(f"[einsum] {name} of {subscripts!r} has the sizes {before} and {size} in operands "
+                                 f"of the shapes {', '.join(str(tuple(t)) for t in shapes)}")
     hidden = sorted([label for label in sizes if isinstance(label, int)], reverse=True)
     if arrow:
         head, dots, tail = right.partition("...")
@@ -249,7 +248,7 @@ def einsum_path(subscripts, *operands):
 
     Example:
         >>> mx.einsum_path("ij,jk,kl->il", mx.ones((2, 3)), mx.ones((3, 4)), mx.ones((4, 5)))[0]
-        [(0, 1), (0, 1)]
+        [(1, 2), (0, 1)]
     """
     cdef list shapes = [dims(as_array(a)) for a in operands], terms, out, path
     cdef dict sizes

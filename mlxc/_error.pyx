@@ -25,16 +25,22 @@ class AxisError(ValueError, IndexError):
     __module__ = "mlxc"
 
 
-# Exceptions raised inside callbacks, by thread, until the C error that stands for them comes back.
+# Exceptions raised inside callbacks, as (text of the C error that stands for them, exception), and those
+# raised by signal handlers: by thread, until the C error comes back.
 cdef dict kept_exceptions = {}
+cdef dict kept_interrupts = {}
 
 
 cdef int raise_error(mlxc_error* error) except -1:
     cdef mlxc_code code = mlxc_error_code(error)
     text = (<bytes>mlxc_error_text(error)).decode("utf-8", "replace")
     mlxc_error_free(error)
-    if (code == MLXC_ERROR_RUNTIME or code == MLXC_ERROR_INTERRUPTED) and kept_exceptions:
+    if code == MLXC_ERROR_RUNTIME and kept_exceptions:
         kept = kept_exceptions.pop(PyThread_get_thread_ident(), None)
+        if kept is not None and kept[0] in text:
+            raise kept[1]
+    if code == MLXC_ERROR_INTERRUPTED and kept_interrupts:
+        kept = kept_interrupts.pop(PyThread_get_thread_ident(), None)
         if kept is not None:
             raise kept
     if code == MLXC_ERROR_VALUE:
@@ -55,12 +61,9 @@ cdef int raise_error(mlxc_error* error) except -1:
 
 
 cdef mlxc_error* keep_exception(object exc) noexcept:
-    cdef bytes text
-    try:
-        kept_exceptions[PyThread_get_thread_ident()] = exc
-        text = f"{type(exc).__name__}: {exc}".encode("utf-8", "replace")
-    except Exception:
-        text = b"an exception inside a Python callback"
+    cdef str words = f"an exception inside a Python callback: {type(exc).__name__}"
+    cdef bytes text = words.encode("utf-8", "replace")
+    kept_exceptions[PyThread_get_thread_ident()] = words, exc
     return mlxc_error_make(MLXC_ERROR_RUNTIME, text)
 
 
@@ -75,7 +78,7 @@ cdef int32_t look_for_signals() noexcept nogil:
         try:
             PyErr_CheckSignals()
         except BaseException as exc:
-            kept_exceptions[PyThread_get_thread_ident()] = exc
+            kept_interrupts[PyThread_get_thread_ident()] = exc
             return 1
     return 0
 

@@ -15,6 +15,7 @@ from mlxc._scalar cimport KIND_BOOL, KIND_INT, KIND_NONE, plain_number, scalar_a
 
 cdef extern from "Python.h":
     int PyIndex_Check(object)
+    long long PyLong_AsLongLongAndOverflow(object, int* overflow) except? -1
     int PySlice_Check(object)
     int PySlice_Unpack(object slice, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t* step) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t length, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t step)
@@ -29,10 +30,10 @@ cdef int refuse_index(object item) except -1:
 
 cdef int64_t to_position(object item, int64_t n, int axis) except -1:
     """An integer index, made non-negative."""
+    cdef int overflow = 0
     cdef int64_t i
-    try:
-        i = item.__index__()
-    except OverflowError:
+    i = PyLong_AsLongLongAndOverflow(item if type(item) is int else item.__index__(), &overflow)
+    if overflow:
         i = n
     if i < -n or i >= n:
         raise IndexError(f"index {item} is out of bounds for axis {axis} with size {n}")
@@ -213,6 +214,55 @@ cdef int make_plan(mlxc_array* h, list items, Plan* plan, list arrays) except -1
     return 0
 
 
+cdef bint plan_basic(mlxc_array* h, object key, Plan* plan) except -1:
+    """The plan of a key of ints, slices, None and one ellipsis, the common kind; False for any other key."""
+    cdef int ndim = mlxc_array_ndim(h), taken = 0, axis = 0, i, k
+    cdef int n_items
+    cdef bint has_ellipsis = False
+    cdef const int64_t* shape = mlxc_array_shape(h)
+    cdef tuple items = <tuple>key if type(key) is tuple else (key,)
+    n_items = <int>len(items)
+    if n_items > 32:
+        return False
+    for i in range(n_items):
+        item = items[i]
+        if type(item) is int or type(item) is slice:
+            taken += 1
+        elif item is Ellipsis and not has_ellipsis:
+            has_ellipsis = True
+        elif item is not None:
+            return False
+    if taken > ndim:
+        raise IndexError(f"too many indices: the array has {ndim} axes, {taken} are indexed")
+    plan.ndim = plan.n_new = plan.n_arrays = 0
+    plan.has_integers = plan.partial = plan.separated = False
+    for k in range(n_items):
+        item = items[k]
+        if type(item) is int:
+            i = plan.ndim
+            plan.kind[i] = INTEGER
+            plan.start[i] = to_position(item, shape[axis], axis)
+            plan.step[i] = plan.length[i] = 1
+            plan.has_integers = plan.partial = True
+            plan.ndim += 1
+            axis += 1
+        elif type(item) is slice:
+            add_slice(plan, item, shape[axis])
+            axis += 1
+        elif item is None:
+            plan.new_axes[plan.n_new] = plan.ndim
+            plan.n_new += 1
+            add_full(plan, 1)
+        else:
+            for i in range(ndim - taken):
+                add_full(plan, shape[axis])
+                axis += 1
+    while axis < ndim:
+        add_full(plan, shape[axis])
+        axis += 1
+    return True
+
+
 # ---- reading ------------------------------------------------------------------------------------
 
 cdef Array add_new_axes(Array a, Plan* plan):
@@ -309,7 +359,7 @@ cdef Array read_plan(Array a, Plan* plan, list arrays):
 
 cdef Array get_item(Array a, object key):
     cdef Plan plan
-    cdef list arrays = []
+    cdef list arrays
     cdef mlxc_array* h = a.h
     cdef mlxc_array* out = NULL
     cdef mlxc_array* row = NULL
@@ -339,6 +389,9 @@ cdef Array get_item(Array a, object key):
         step[0] = by if length[0] > 1 else 1
         check(mlxc_slice(h, start, ndim, step, ndim, length, ndim, NULL, &out))
         return wrap(out)
+    if plan_basic(h, key, &plan):
+        return read_plan(a, &plan, None)
+    arrays = []
     make_plan(h, prepare_items(key), &plan, arrays)
     return read_plan(a, &plan, arrays)
 
@@ -518,9 +571,13 @@ cdef Array choose_by_mask(Array a, Array mask, Array value, binary_fn combine):
 
 cdef int set_item(Array a, object key, object value) except -1:
     cdef Plan plan
-    cdef list arrays = []
-    cdef list items = prepare_items(key)
+    cdef list arrays = [], items
     cdef Array written = to_value(value, mlxc_array_dtype(a.h)), result = None, mask
+    if plan_basic(a.h, key, &plan):
+        result = write_plan(a, written, &plan, arrays, 0)
+        rebind(a, mlxc_array_retain(result.h))
+        return 0
+    items = prepare_items(key)
     mask = find_mask(items, a)
     if mask is not None:
         result = choose_by_mask(a, mask, written, NULL)

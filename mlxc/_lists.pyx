@@ -189,6 +189,16 @@ cdef int64_t item_bits(object item, mlxc_dtype dtype) except? -1:
     return integer_bits(item, dtype)
 
 
+cdef int64_t integer_in_range(object item, mlxc_dtype dtype, int64_t low, int64_t high) except? -1:
+    cdef int overflow = 0
+    cdef int64_t small
+    if type(item) is int:
+        small = PyLong_AsLongLongAndOverflow(item, &overflow)
+        if overflow == 0 and low <= small <= high:
+            return small
+    return item_bits(item, dtype)
+
+
 cdef int write_row(object items, Py_ssize_t n, mlxc_dtype dtype, char* p) except -1:
     cdef Py_ssize_t i
     if dtype == MLXC_FLOAT32:
@@ -196,7 +206,8 @@ cdef int write_row(object items, Py_ssize_t n, mlxc_dtype dtype, char* p) except
             (<float*>p)[i] = <float>real_double(<object>PySequence_Fast_GET_ITEM(items, i), dtype)
     elif dtype == MLXC_INT32:
         for i in range(n):
-            (<int32_t*>p)[i] = <int32_t>item_bits(<object>PySequence_Fast_GET_ITEM(items, i), dtype)
+            (<int32_t*>p)[i] = <int32_t>integer_in_range(<object>PySequence_Fast_GET_ITEM(items, i), dtype,
+                                                         -2147483648, 2147483647)
     elif dtype == MLXC_FLOAT64:
         for i in range(n):
             (<double*>p)[i] = real_double(<object>PySequence_Fast_GET_ITEM(items, i), dtype)

@@ -39,7 +39,9 @@ class ArrayNamespaceInfo:
             "indexing": mx.int32,
         }
 
-    def dtypes(self, *, device: mx.Device | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, mx.Dtype]:
+    def dtypes(
+        self, *, device: mx.Device | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, mx.Dtype]:
         """The standard's dtypes of a kind, a tuple of kinds, or all."""
         if kind is None:
             kind = ("bool", "numeric")

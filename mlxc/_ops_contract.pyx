@@ -7,7 +7,7 @@ from mlxc._device cimport to_stream
 from mlxc._error cimport check
 from mlxc._matmul cimport matmul_any
 from mlxc._prim cimport (cast, dims, number, op_add, op_conjugate, op_expand_dims, op_matmul, op_multiply, op_reshape,
-                         op_squeeze, op_sum, op_transpose, operands, promote, ravel)
+                         op_squeeze, op_transpose, operands, promote, ravel)
 
 __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
@@ -207,7 +207,8 @@ def tensordot(a, b, /, axes=2, *, stream=None):
     else:
         n = to_int(axes, "axes")
         if not 0 <= n <= min(left, right):
-            raise ValueError(f"[tensordot] cannot sum over {n} axes of the shapes {tuple(dims(x))} and {tuple(dims(y))}")
+            raise ValueError(f"[tensordot] cannot sum over {n} axes of the shapes {tuple(dims(x))} and "
+                             f"{tuple(dims(y))}")
         axes_a, axes_b = list(range(left - n, left)), list(range(n))
     if len(axes_a) != len(axes_b) or len(set(axes_a)) != len(axes_a) or len(set(axes_b)) != len(axes_b):
         raise ValueError(f"[tensordot] axes {axes} must name equally many axes, none of them twice")

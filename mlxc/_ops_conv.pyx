@@ -262,7 +262,8 @@ def convolve(a, v, /, mode="full", *, stream=None):
     Args:
         a: 1-D array, floating-point or complex.
         v: 1-D array, floating-point or complex.
-        mode: "full" for all overlaps, "same" for as many as the longer sequence has elements, "valid" for complete ones.
+        mode: "full" for all overlaps, "same" for as many as the longer sequence has elements, "valid" for complete
+            ones.
         stream: stream or device to compute on; None is the default.
 
     Returns:
@@ -293,5 +294,6 @@ def convolve(a, v, /, mode="full", *, stream=None):
         low = high = 0
     else:
         raise ValueError(f"[convolve] mode is 'full', 'same' or 'valid', not {mode!r}")
-    x = op_conv(op_reshape(x, (1, -1, 1), s), op_reshape(w, (1, -1, 1), s), (1,), (low,), (high,), (1,), (1,), 1, True, s)
+    x, w = op_reshape(x, (1, -1, 1), s), op_reshape(w, (1, -1, 1), s)
+    x = op_conv(x, w, (1,), (low,), (high,), (1,), (1,), 1, True, s)
     return op_reshape(x, (-1,), s)

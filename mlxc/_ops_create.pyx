@@ -99,14 +99,8 @@ def full(shape, vals, dtype=None, *, stream=None, device=None):
 
 
 cdef Array fill_with(object shape, object vals, mlxc_dtype dtype, mlxc_stream* s):
-    # A Python int may need the dtype to be held at all (2**63 as uint64), hence as_operand.
-    cdef Array value
-    if dtype >= 0 and isinstance(vals, numbers.Integral) and is_integer(dtype):
-        value = as_operand(vals, dtype)
-    else:
-        value = as_array(vals)
-    if dtype >= 0:
-        value = cast(value, dtype, s)
+    # A Python number is made in the dtype itself: 0.1 as float64, 2**63 as uint64.
+    cdef Array value = as_array(vals) if dtype < 0 else cast(as_operand(vals, dtype), dtype, s)
     if mlxc_array_ndim(value.h) == 0:
         return op_full(value, shape, s)
     return op_contiguous(op_broadcast_to(value, shape, s), s)
@@ -182,6 +176,8 @@ def full_like(a, vals, dtype=None, *, stream=None, device=None):
 
 cdef object step_number(object value, str name):
     """A Python int or float out of a scalar argument."""
+    if type(value) is int or type(value) is float:
+        return value
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):

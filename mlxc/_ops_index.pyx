@@ -5,9 +5,8 @@ from mlxc._array cimport Array, as_array, as_operand
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_integer
-from mlxc._prim cimport (cast, count_up, dims, number_int, op_add, op_broadcast_to, op_expand_dims, op_gather,
-                         op_gather_axis, op_maximum, op_minimum, op_reshape, op_scatter, op_scatter_axis, op_squeeze,
-                         op_transpose, ravel, slice_axis, take_axis)
+from mlxc._prim cimport (cast, count_up, dims, number_int, op_add, op_broadcast_to, op_gather, op_gather_axis,
+                         op_maximum, op_minimum, op_reshape, op_scatter, op_scatter_axis, ravel, slice_axis, take_axis)
 
 __all__ = ["put_along_axis", "slice", "slice_update", "take", "take_along_axis"]
 
@@ -152,13 +151,15 @@ cdef list window_places(Array x, object start, object axes, list sizes, str name
     reaches over an end is moved back inside, as its start is known at evaluation only.
     """
     cdef int32_t ndim = mlxc_array_ndim(x.h), axis
-    cdef list shape = dims(x), named = [to_axis(i, ndim) for i in (axes if isinstance(axes, (list, tuple)) else (axes,))]
+    cdef list shape = dims(x), named = list(axes) if isinstance(axes, (list, tuple)) else [axes]
     cdef list out = []
+    named = [to_axis(i, ndim) for i in named]
     cdef Array starts = op_reshape(as_indices(start, name), (-1,), s), places
     if len(sizes) != ndim or any(size < 0 or size > n for size, n in zip(sizes, shape)):
         raise ValueError(f"[{name}] a window of shape {tuple(sizes)} does not fit an array of shape {tuple(shape)}")
     if len(set(named)) != len(named) or mlxc_array_size(starts.h) != len(named):
-        raise ValueError(f"[{name}] got {mlxc_array_size(starts.h)} starts for the axes {axes}, which must be different")
+        raise ValueError(f"[{name}] got {mlxc_array_size(starts.h)} starts for the axes {axes}, which must be "
+                         "different")
     starts = cast(starts, MLXC_INT64, s)
     for axis in range(ndim):
         places = count_up(sizes[axis], MLXC_INT64, s)

@@ -4,10 +4,9 @@ from mlxc._args cimport to_axis, to_int
 from mlxc._array cimport Array, as_array, as_operand
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._prim cimport (alias, array_list, axis_list, cast, count_up, dims, number_int, op_add, op_arange,
-                         op_broadcast_to, op_concatenate, op_expand_dims, op_maximum, op_minimum, op_pad,
-                         op_remainder, op_reshape, op_slice, op_squeeze, op_subtract, op_transpose, ravel, slice_axis,
-                         take_axis)
+from mlxc._prim cimport (alias, array_list, axis_list, cast, dims, number_int, op_arange, op_broadcast_to,
+                         op_concatenate, op_expand_dims, op_maximum, op_minimum, op_pad, op_remainder, op_reshape,
+                         op_slice, op_squeeze, op_subtract, ravel, slice_axis, take_axis)
 
 __all__ = ["concat", "concatenate", "flip", "pad", "repeat", "roll", "split", "stack", "tile", "unstack"]
 
@@ -343,8 +342,8 @@ def pad(a, pad_width, mode="constant", constant_values=0, *, stream=None):
     Example:
         >>> mx.pad(mx.array([1, 2, 3]), (1, 2))
         array([0, 1, 2, 3, 0, 0], dtype=int32)
-        >>> mx.pad(mx.array([1, 2, 3]), 2, mode="reflect")
-        array([3, 2, 1, 2, 3, 2, 1], dtype=int32)
+        >>> mx.pad(mx.array([1, 2, 3]), 1, mode="reflect")
+        array([2, 1, 2, 3, 2], dtype=int32)
     """
     cdef Array x = as_array(a), value
     cdef mlxc_stream* s = to_stream(stream)

@@ -1,15 +1,14 @@
 # Reductions: one op each where the table has one, composed where it does not (var, std, median, count_nonzero).
 # `axis` is an int, several, or None for all; `()` reduces nothing. Running forms are in _ops_scan.pyx.
-from mlxc._args cimport Axes, to_axes, to_axis, to_int
+from mlxc._args cimport Axes, to_axes, to_axis
 from mlxc._array cimport Array, as_array, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport is_complex, to_dtype_or
 from mlxc._error cimport check
-from mlxc._prim cimport (axis_list, cast, dims, float_dtype, merge_axes_last, number, op_add, op_argmax, op_argmin,
-                         op_astype, op_conjugate, op_divide, op_equal, op_isnan, op_mean, op_multiply, op_not_equal,
-                         op_real, op_reshape, op_softmax, op_sort, op_sqrt, op_subtract, op_sum, op_where, ravel,
-                         slice_axis)
+from mlxc._prim cimport (axis_list, cast, dims, float_dtype, merge_axes_last, number, op_argmax, op_argmin,
+                         op_conjugate, op_divide, op_equal, op_isnan, op_mean, op_multiply, op_not_equal, op_real,
+                         op_reshape, op_softmax, op_sort, op_sqrt, op_subtract, op_sum, op_where, ravel, slice_axis)
 from mlxc._ops_shape import diagonal
 
 import builtins

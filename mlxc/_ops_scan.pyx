@@ -4,9 +4,8 @@ from mlxc._array cimport Array, as_array
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport to_dtype_or
-from mlxc._prim cimport (alias, cast, dims, float_dtype, number, op_broadcast_to, op_concatenate, op_cummax,
-                         op_cummin, op_cumprod, op_cumsum, op_logaddexp, op_not_equal, op_slice, op_subtract, ravel,
-                         slice_axis)
+from mlxc._prim cimport (alias, cast, dims, float_dtype, number, op_broadcast_to, op_concatenate, op_cummax, op_cummin,
+                         op_cumprod, op_cumsum, op_logaddexp, op_not_equal, op_subtract, ravel, slice_axis)
 from mlxc._ops_join import flip
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logcumsumexp"]

@@ -5,8 +5,8 @@ from mlxc._array cimport Array, as_array
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._error import AxisError
-from mlxc._prim cimport (alias, axis_list, count_up, dims, number_int, op_add, op_broadcast_to, op_expand_dims,
-                         op_gather, op_multiply, op_reshape, op_slice, op_squeeze, op_transpose, ravel)
+from mlxc._prim cimport (alias, count_up, dims, number_int, op_add, op_broadcast_to, op_expand_dims, op_gather,
+                         op_multiply, op_reshape, op_slice, op_squeeze, op_transpose, ravel)
 
 __all__ = ["as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
            "broadcast_to", "diagonal", "expand_dims", "flatten", "matrix_transpose", "moveaxis", "permute_dims",
@@ -56,7 +56,8 @@ def flatten(a, /, start_axis=0, end_axis=-1, *, stream=None):
     """
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
-    cdef int64_t ndim = mlxc_array_ndim(x.h), first = to_int(start_axis, "start_axis"), last = to_int(end_axis, "end_axis")
+    cdef int64_t ndim = mlxc_array_ndim(x.h), first = to_int(start_axis, "start_axis")
+    cdef int64_t last = to_int(end_axis, "end_axis")
     if ndim == 0:
         return op_reshape(x, (1,), s)
     first = max(first + ndim if first < 0 else first, 0)

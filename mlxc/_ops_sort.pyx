@@ -8,8 +8,8 @@ from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._prim cimport (cast, count_up, dims, need_values, number, number_int, op_argsort, op_broadcast_to,
                          op_concatenate, op_cumsum, op_equal, op_full, op_gather, op_greater_equal, op_less,
-                         op_logical_and, op_logical_not, op_minimum, op_not_equal, op_reshape, op_scatter, op_sort,
-                         op_subtract, op_sum, op_topk, op_where, operands, promote, ravel, slice_axis)
+                         op_logical_not, op_minimum, op_not_equal, op_reshape, op_scatter, op_sort, op_subtract, op_sum,
+                         op_topk, op_where, operands, promote, ravel, slice_axis)
 
 __all__ = ["argpartition", "argsort", "isin", "partition", "searchsorted", "sort", "topk", "unique", "unique_all",
            "unique_counts", "unique_inverse", "unique_values"]
@@ -275,9 +275,9 @@ cdef tuple unique_parts(object x, str name, object stream):
     """(values, indices, inverse indices, counts) of the array API standard. Evaluates x."""
     cdef mlxc_stream* s = to_stream(stream)
     cdef Array a = as_array(x), starts, total
+    need_values(a, name)
     cdef Runs runs = Runs(a, stream)
     total = op_sum(runs.begins, None, False, s)
-    need_values(total, name)
     cdef int64_t count = total.item()
     starts = runs.starts(count, s)
     values = op_gather(runs.values, [starts], 0, s)

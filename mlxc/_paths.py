@@ -1,7 +1,5 @@
 """Where the C headers and libmlxc lie, for programs that embed mlxc and for builds of backends."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -76,12 +76,18 @@ cdef list dims(Array a):
 
 
 cdef Array slice_axis(Array a, int32_t axis, int64_t start, int64_t length, int64_t step, mlxc_stream* s):
-    cdef list shape = dims(a)
-    cdef list starts = [0] * len(shape), steps = [1] * len(shape)
-    shape[axis] = length
-    starts[axis] = start
-    steps[axis] = step
-    return op_slice(a, starts, steps, shape, s)
+    cdef int64_t[32] starts
+    cdef int64_t[32] steps
+    cdef int64_t[32] shape
+    cdef int32_t ndim = mlxc_array_ndim(a.h), i
+    cdef const int64_t* sizes = mlxc_array_shape(a.h)
+    cdef mlxc_array* out = NULL
+    for i in range(ndim):
+        starts[i] = start if i == axis else 0
+        steps[i] = step if i == axis else 1
+        shape[i] = length if i == axis else sizes[i]
+    check(mlxc_slice(a.h, starts, ndim, steps, ndim, shape, ndim, s, &out))
+    return wrap(out)
 
 
 cdef Array take_axis(Array a, Array indices, int32_t axis, mlxc_stream* s):

@@ -407,7 +407,7 @@ def value_and_grad(fun, argnums=None, argnames=()):
     cdef list names = checked_argnames(argnames, "value_and_grad")
     cdef list places = checked_argnums(argnums, bool(names), "value_and_grad")
 
-    @functools.wraps(fun)
+    @functools.wraps(fun, updated=())
     def value_and_grad_of(*args, **kwargs):
         return differentiate(fun, "value_and_grad", places, names, False, args, kwargs)
 
@@ -440,7 +440,7 @@ def grad(fun, argnums=None, argnames=()):
     cdef list names = checked_argnames(argnames, "grad")
     cdef list places = checked_argnums(argnums, bool(names), "grad")
 
-    @functools.wraps(fun)
+    @functools.wraps(fun, updated=())
     def grad_of(*args, **kwargs):
         return differentiate(fun, "grad", places, names, True, args, kwargs)[1]
 

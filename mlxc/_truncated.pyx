@@ -7,8 +7,8 @@ import math
 from mlxc._array cimport Array
 from mlxc._capi cimport *
 from mlxc._prim cimport (cast, number, op_add, op_divide, op_erf, op_erfinv, op_exp, op_greater, op_less, op_log,
-                         op_log1p, op_logical_or, op_maximum, op_minimum, op_multiply, op_negative, op_sqrt,
-                         op_square, op_subtract, op_where)
+                         op_log1p, op_logical_or, op_maximum, op_minimum, op_multiply, op_negative, op_sqrt, op_square,
+                         op_subtract, op_where)
 
 # Both bounds beyond this many standard deviations on one side: the tail's method.
 cdef double TAIL = 2.0

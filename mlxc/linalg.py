@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from . import _ops_contract, _ops_create, _ops_elementwise, _ops_join, _ops_plain, _ops_reduce
+from . import _ops_create, _ops_elementwise, _ops_join, _ops_plain, _ops_reduce
 from ._array import Array
 from ._dtype import bfloat16, float16, float32, inexact
 from ._promotion import issubdtype
@@ -135,9 +135,7 @@ def cross(a: Array, b: Array, axis: int = -1, *, stream=None) -> Array:
         if len(part) == 2:
             part.append(_ops_create.zeros_like(part[0], stream=stream))
     x, y = parts
-    out = [
-        _minus(_times(x[i], y[j], stream), _times(x[j], y[i], stream), stream) for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
+    out = [_minus(_times(x[i], y[j], stream), _times(x[j], y[i], stream), stream) for i, j in ((1, 2), (2, 0), (0, 1))]
     return _ops_join.stack(out, axis, stream=stream)
 
 

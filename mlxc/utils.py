@@ -44,7 +44,9 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
         return fn(tree, *rest)
     if isinstance(tree, (list, tuple)):
         parts = [[_part(other, i) for other in rest] for i in range(len(tree))]
-        return _same_form(tree, [tree_map(fn, child, *part, is_leaf=is_leaf) for child, part in zip(tree, parts)])
+        return _same_form(
+            tree, [tree_map(fn, child, *part, is_leaf=is_leaf) for child, part in zip(tree, parts, strict=True)]
+        )
     if isinstance(tree, dict):
         return {
             key: tree_map(fn, child, *(_part(other, key) for other in rest), is_leaf=is_leaf)
@@ -88,9 +90,7 @@ def tree_map_with_path(
     prefix = f"{path}." if path else ""
     if isinstance(tree, (list, tuple)):
         items = [
-            tree_map_with_path(
-                fn, child, *(_part(other, i) for other in rest), is_leaf=is_leaf, path=f"{prefix}{i}"
-            )
+            tree_map_with_path(fn, child, *(_part(other, i) for other in rest), is_leaf=is_leaf, path=f"{prefix}{i}")
             for i, child in enumerate(tree)
         ]
         return _same_form(tree, items)
@@ -240,7 +240,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable | None = None) -> An
         longest = max(len(tree_a), len(tree_b))
         padded_a = [*tree_a, *[None] * (longest - len(tree_a))]
         padded_b = [*tree_b, *[None] * (longest - len(tree_b))]
-        return _same_form(tree_a, [tree_merge(a, b, merge_fn) for a, b in zip(padded_a, padded_b)])
+        return _same_form(tree_a, [tree_merge(a, b, merge_fn) for a, b in zip(padded_a, padded_b, strict=True)])
     if isinstance(tree_a, dict) and isinstance(tree_b, dict):
         keys = [*tree_a, *(key for key in tree_b if key not in tree_a)]
         return {key: tree_merge(tree_a.get(key), tree_b.get(key), merge_fn) for key in keys}

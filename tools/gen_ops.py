@@ -3,7 +3,7 @@
     gen_ops.py ops.toml KIND OUTPUT
 
 KIND is one of header, table, c_functions, cxx_functions, cython_decls, cython_wrappers, cython_prims,
-cython_prim_decls, stubs, docs.
+cython_prim_decls, docs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ WRITERS = {
     "cython_wrappers": python.write_wrappers,
     "cython_prims": python.write_prims,
     "cython_prim_decls": python.write_prim_declarations,
-    "stubs": python.write_stubs,
     "docs": python.write_docs,
 }
 

@@ -29,8 +29,13 @@ enum class Cost : uint8_t { kMemory, kMath, kLibrary };
 
 struct LoopEntry {
   Loop loop = nullptr;
+  bool exists = false;
   bool in_float32 = false; /* halves are handed to the loop as float32, and taken back so */
   Cost cost = Cost::kMemory;
+
+  constexpr LoopEntry() = default;
+  constexpr LoopEntry(Loop l, bool through_float32 = false, Cost c = Cost::kMemory)
+      : loop(l), exists(true), in_float32(through_float32), cost(c) {}
 };
 
 /* One op: a loop for each dtype of the first (or, for `where`, the second) input. */

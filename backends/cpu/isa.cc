@@ -13,7 +13,7 @@
 
 #include "kernel.h"
 
-#if defined(__x86_64__)
+#if defined(MLXC_CPU_X86_VARIANTS)
 #include <cpuid.h>
 #endif
 #if defined(__APPLE__)
@@ -24,7 +24,7 @@ namespace mlxc_cpu {
 
 namespace {
 
-#if defined(__x86_64__)
+#if defined(MLXC_CPU_X86_VARIANTS)
 bool has_v3() {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return false;

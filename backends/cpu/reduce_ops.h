@@ -23,8 +23,9 @@ struct ReduceOps {
   int acc_size = 0;
   AccKind kind = AccKind::kSame;
   void (*init)(void* acc, int64_t n) = nullptr;
-  /* acc[i] takes in x[i] */
-  void (*step)(void* acc, const void* x, int64_t n, const double* shift, int64_t shift_stride) = nullptr;
+  /* acc[i] takes in x[i] of each of `rows` rows, which lie row_stride elements apart */
+  void (*step)(void* acc, const void* x, int64_t rows, int64_t row_stride, int64_t n, const double* shift,
+               int64_t shift_stride) = nullptr;
   /* *acc takes in all of x */
   void (*run)(void* acc, const void* x, int64_t n, const double* shift) = nullptr;
   /* acc[i] takes in other[i] */
@@ -41,15 +42,29 @@ struct ReduceLoops {
     for (int64_t i = 0; i < n; i++) a[i] = Op::initial();
   }
 
-  static void step(void* acc, const void* x, int64_t n, const double* shift, int64_t shift_stride) {
+  template <int Rows>
+  static MLXC_INLINE void step_rows(A* MLXC_RESTRICT a, const X* v, int64_t row_stride, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+      A value = a[i];
+      for (int r = 0; r < Rows; r++) value = Op::add(value, v[r * row_stride + i], 0.0);
+      a[i] = value;
+    }
+  }
+
+  static void step(void* acc, const void* x, int64_t rows, int64_t row_stride, int64_t n, const double* shift,
+                   int64_t shift_stride) {
     A* MLXC_RESTRICT a = static_cast<A*>(acc);
     const X* v = static_cast<const X*>(x);
     if constexpr (Op::kShifted) {
-      for (int64_t i = 0; i < n; i++) a[i] = Op::add(a[i], v[i], shift[i * shift_stride]);
+      for (int64_t r = 0; r < rows; r++, v += row_stride) {
+        for (int64_t i = 0; i < n; i++) a[i] = Op::add(a[i], v[i], shift[i * shift_stride]);
+      }
     } else {
       (void)shift;
       (void)shift_stride;
-      for (int64_t i = 0; i < n; i++) a[i] = Op::add(a[i], v[i], 0.0);
+      int64_t r = 0;
+      for (; r + 4 <= rows; r += 4, v += 4 * row_stride) step_rows<4>(a, v, row_stride, n);
+      for (; r < rows; r++, v += row_stride) step_rows<1>(a, v, row_stride, n);
     }
   }
 
@@ -72,12 +87,15 @@ struct ReduceLoops {
     const X* v = static_cast<const X*>(x);
     A* a = static_cast<A*>(acc);
     double shift = shift_or_null != nullptr ? *shift_or_null : 0.0;
-    if (n < 16) {
+    /* four of the widest registers, and blocks so that a lane adds no more than about a hundred terms */
+    constexpr int lanes = 256 / static_cast<int>(sizeof(A) < 4 ? 4 : sizeof(A));
+    constexpr int64_t block = 4096;
+    if (n < lanes) {
       for (int64_t i = 0; i < n; i++) *a = Op::add(*a, v[i], shift);
-    } else if (n < 2048) {
-      *a = Op::combine(*a, run_lanes<32>(v, n, shift));
-    } else {
-      *a = Op::combine(*a, run_lanes<256>(v, n, shift));
+      return;
+    }
+    for (int64_t begin = 0; begin < n; begin += block) {
+      *a = Op::combine(*a, run_lanes<lanes>(v + begin, n - begin < block ? n - begin : block, shift));
     }
   }
 

@@ -32,12 +32,9 @@ Array sum_partials(const Jvp& jvp, const Array& output, Partial&& partial) {
 
 double smallest_normal(mlxc_dtype dtype) {
   switch (real_dtype(dtype)) {
-    case MLXC_FLOAT16:
-      return 0x1p-14;
-    case MLXC_FLOAT64:
-      return std::numeric_limits<double>::min();
-    default:
-      return std::numeric_limits<float>::min();
+    case MLXC_FLOAT16: return 0x1p-14;
+    case MLXC_FLOAT64: return std::numeric_limits<double>::min();
+    default: return std::numeric_limits<float>::min();
   }
 }
 

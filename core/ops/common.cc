@@ -90,23 +90,17 @@ void check_accepts(const OpInfo& op, mlxc_dtype dtype) {
 
 mlxc_dtype result_dtype(const OpInfo& op, mlxc_dtype input) {
   switch (op.dtype_rule) {
-    case DtypeRule::bool_:
-      return MLXC_BOOL;
-    case DtypeRule::uint32_:
-      return MLXC_UINT32;
-    case DtypeRule::real_:
-      return real_dtype(input);
+    case DtypeRule::bool_: return MLXC_BOOL;
+    case DtypeRule::uint32_: return MLXC_UINT32;
+    case DtypeRule::real_: return real_dtype(input);
     case DtypeRule::float_:
-    case DtypeRule::promote_float_:
-      return to_inexact(input);
+    case DtypeRule::promote_float_: return to_inexact(input);
     case DtypeRule::sum_:
       if (input == MLXC_UINT8 || input == MLXC_UINT16) return MLXC_UINT32;
       if (input == MLXC_BOOL || input == MLXC_INT8 || input == MLXC_INT16) return MLXC_INT32;
       return input;
-    case DtypeRule::scan_:
-      return input == MLXC_BOOL ? MLXC_INT32 : input;
-    default:
-      return input;
+    case DtypeRule::scan_: return input == MLXC_BOOL ? MLXC_INT32 : input;
+    default: return input;
   }
 }
 

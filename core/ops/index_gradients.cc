@@ -107,9 +107,7 @@ Array multiply_before(const Array& rows, const Array& keys) {
   return product;
 }
 
-Array reverse_rows(const Array& a) {
-  return slice_axis(a, 0, a.dim(0) - 1, a.dim(0), -1);
-}
+Array reverse_rows(const Array& a) { return slice_axis(a, 0, a.dim(0) - 1, a.dim(0), -1); }
 
 // For each element of the update, the product of all the others that are multiplied into its place.
 Array multiply_others(const Places& places, std::span<const int64_t> shape, const Array& update) {
@@ -196,9 +194,7 @@ Places named_places(std::span<const Array> inputs, size_t first, const Axes& axe
   return {std::vector<Array>(inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end()), axes, false};
 }
 
-Places places_along(const Array& indices, int32_t axis) {
-  return {{indices}, make_axes({axis}), true};
-}
+Places places_along(const Array& indices, int32_t axis) { return {{indices}, make_axes({axis}), true}; }
 
 void vjp_gather_places(const Places& places, const Vjp& vjp, Array* grads) {
   const Array& g = vjp.cotangent();

@@ -2,9 +2,7 @@
 //
 // Rule: kernels and gradient rules see equal leading axes, for the shape rule replaces the inputs by
 // broadcasts, whose own gradient does the summing. A product of many matrices with one shared matrix is
-// better recorded as one tall product (matmul_any_ndim does so): its gradient is then one product as well.
-#include "core/ops/matmul.h"
-
+// better recorded as one tall product: its gradient is then one product as well.
 #include "core/ops/common.h"
 #include "core/ops/update.h"
 
@@ -75,31 +73,6 @@ void jvp_matmul(const Jvp& jvp, Array* out_tangents) {
   if (jvp.tangents[0]) tangent = op::matmul(jvp.tangents[0], jvp.inputs[1]);
   if (jvp.tangents[1]) tangent = add_maybe(tangent, op::matmul(jvp.inputs[0], jvp.tangents[1]));
   out_tangents[0] = tangent;
-}
-
-Array matmul_any_ndim(const Array& a, const Array& b) {
-  if (a.ndim() == 0 || b.ndim() == 0) {
-    fail(MLXC_ERROR_VALUE, "matmul: takes arrays of at least 1 axis, got shapes ", shape_text(a.shape()),
-         " and ", shape_text(b.shape()));
-  }
-  if (a.dim(-1) != b.dim(b.ndim() == 1 ? 0 : -2)) fail_inner(a, b);
-  if (a.ndim() == 1 || b.ndim() == 1) {
-    const Array left = a.ndim() == 1 ? op::expand_dims(a, make_axes({0})) : a;
-    const Array right = b.ndim() == 1 ? op::expand_dims(b, make_axes({1})) : b;
-    const Array product = matmul_any_ndim(left, right);
-    Axes drop{};
-    if (a.ndim() == 1) drop.items[drop.count++] = product.ndim() - 2;
-    if (b.ndim() == 1) drop.items[drop.count++] = product.ndim() - 1;
-    return op::squeeze(product, drop);
-  }
-  if (a.ndim() > 2 && b.ndim() == 2 && a.size() > 0) {
-    const int64_t inner = a.dim(-1);
-    const int64_t tall[] = {a.size() / inner, inner};
-    Dims shape = a.dims();
-    shape[shape.n - 1] = b.dim(-1);
-    return op::reshape(op::matmul(op::reshape(a, make_sizes(tall)), b), make_sizes(shape.span()));
-  }
-  return op::matmul(a, b);
 }
 
 }  // namespace mlxc

@@ -26,42 +26,25 @@ struct Derivative {
 
 Derivative derivative(int op, const Array& x, const Array& y) {
   switch (op) {
-    case MLXC_OP_SQUARE:
-      return {scaled(x, 2)};
-    case MLXC_OP_RSQRT:
-      return {op::divide(scaled(y, -0.5), x)};
-    case MLXC_OP_RECIPROCAL:
-      return {op::negative(op::square(y))};
-    case MLXC_OP_EXP:
-      return {y};
-    case MLXC_OP_EXPM1:
-      return {op::exp(x)};  // y + 1 would cancel for x far below zero
-    case MLXC_OP_LOG:
-      return {x, true};
-    case MLXC_OP_LOG2:
-      return {scaled(x, std::numbers::ln2), true};
-    case MLXC_OP_LOG10:
-      return {scaled(x, std::numbers::ln10), true};
-    case MLXC_OP_LOG1P:
-      return {one_plus(x), true};
-    case MLXC_OP_SIN:
-      return {op::cos(x)};
-    case MLXC_OP_COS:
-      return {op::negative(op::sin(x))};
-    case MLXC_OP_TAN:
-      return {one_plus(op::square(y))};
-    case MLXC_OP_ARCSIN:
-      return {op::sqrt(one_minus_square(x)), true};
-    case MLXC_OP_ARCCOS:
-      return {op::negative(op::sqrt(one_minus_square(x))), true};
+    case MLXC_OP_SQUARE: return {scaled(x, 2)};
+    case MLXC_OP_RSQRT: return {op::divide(scaled(y, -0.5), x)};
+    case MLXC_OP_RECIPROCAL: return {op::negative(op::square(y))};
+    case MLXC_OP_EXP: return {y};
+    case MLXC_OP_EXPM1: return {op::exp(x)};  // y + 1 would cancel for x far below zero
+    case MLXC_OP_LOG: return {x, true};
+    case MLXC_OP_LOG2: return {scaled(x, std::numbers::ln2), true};
+    case MLXC_OP_LOG10: return {scaled(x, std::numbers::ln10), true};
+    case MLXC_OP_LOG1P: return {one_plus(x), true};
+    case MLXC_OP_SIN: return {op::cos(x)};
+    case MLXC_OP_COS: return {op::negative(op::sin(x))};
+    case MLXC_OP_TAN: return {one_plus(op::square(y))};
+    case MLXC_OP_ARCSIN: return {op::sqrt(one_minus_square(x)), true};
+    case MLXC_OP_ARCCOS: return {op::negative(op::sqrt(one_minus_square(x))), true};
     case MLXC_OP_ARCTAN:
       return {one_plus(op::square(widen(x))), true};  // the square passes float16's range at 256
-    case MLXC_OP_SINH:
-      return {op::cosh(x)};
-    case MLXC_OP_COSH:
-      return {op::sinh(x)};
-    case MLXC_OP_TANH:
-      return {one_minus(op::square(y))};
+    case MLXC_OP_SINH: return {op::cosh(x)};
+    case MLXC_OP_COSH: return {op::sinh(x)};
+    case MLXC_OP_TANH: return {one_minus(op::square(y))};
     case MLXC_OP_ARCSINH:
       if (is_complex(x.dtype())) return {op::sqrt(one_plus(op::square(x))), true};
       return {op::hypot(x, scalar_like(1, x)), true};
@@ -69,16 +52,11 @@ Derivative derivative(int op, const Array& x, const Array& y) {
       const Array one = scalar_like(1, x);
       return {op::multiply(op::sqrt(op::subtract(x, one)), op::sqrt(op::add(x, one))), true};
     }
-    case MLXC_OP_ARCTANH:
-      return {one_minus_square(x), true};
-    case MLXC_OP_SIGMOID:
-      return {op::multiply(y, one_minus(y))};
-    case MLXC_OP_ERF:
-      return {scaled(op::exp(op::negative(op::square(x))), 2 * std::numbers::inv_sqrtpi)};
-    case MLXC_OP_ERFINV:
-      return {scaled(op::exp(op::square(y)), 0.5 / std::numbers::inv_sqrtpi)};
-    default:
-      fail(MLXC_ERROR_RUNTIME, op_table[op].name, " has no derivative rule");
+    case MLXC_OP_ARCTANH: return {one_minus_square(x), true};
+    case MLXC_OP_SIGMOID: return {op::multiply(y, one_minus(y))};
+    case MLXC_OP_ERF: return {scaled(op::exp(op::negative(op::square(x))), 2 * std::numbers::inv_sqrtpi)};
+    case MLXC_OP_ERFINV: return {scaled(op::exp(op::square(y)), 0.5 / std::numbers::inv_sqrtpi)};
+    default: fail(MLXC_ERROR_RUNTIME, op_table[op].name, " has no derivative rule");
   }
 }
 

@@ -2,7 +2,8 @@
  *
  * A closure is a function from arrays to arrays. A transform calls it once, on the calling thread,
  * with stand-ins for the primals, and differentiates what it records; so transforms nest: a closure
- * may itself call mlxc_grad.
+ * may itself call mlxc_grad. NULL for a list that results go to means that they are not wanted; if the
+ * transform fails nothing was appended.
  */
 #ifndef MLXC_TRANSFORM_H
 #define MLXC_TRANSFORM_H

@@ -213,16 +213,9 @@ def _scatter_axis() -> Iterator[Case]:
 # ---- random bits --------------------------------------------------------------------------------
 
 
-def threefry(key: tuple[int, int], count: int) -> np.ndarray:
-    """`count` 32-bit words of Threefry-2x32 with 20 rounds; the counter's halves are the words' two halves."""
+def _hash_blocks(key: tuple[int, int], x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rotations = ((13, 15, 26, 6), (17, 29, 16, 24))
     keys = [np.uint32(key[0]), np.uint32(key[1]), np.uint32(key[0] ^ key[1] ^ 0x1BD11BDA)]
-    half = (count + 1) // 2
-    x = np.arange(half, dtype=np.uint32)
-    # With an odd count the last word of the second half pairs with a counter of zero.
-    y = np.arange(half, 2 * half, dtype=np.uint32)
-    if count % 2:
-        y[-1] = 0
     x, y = x + keys[0], y + keys[1]
     for group in range(5):
         for rotation in rotations[group % 2]:
@@ -230,7 +223,26 @@ def threefry(key: tuple[int, int], count: int) -> np.ndarray:
             y = ((y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))) ^ x
         x = x + keys[(group + 1) % 3]
         y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def threefry(key: tuple[int, int], count: int) -> np.ndarray:
+    """`count` 32-bit words of Threefry-2x32 with 20 rounds; the counter's halves are the words' two halves."""
+    half = (count + 1) // 2
+    x = np.arange(half, dtype=np.uint32)
+    # With an odd count the last word of the second half pairs with a counter of zero.
+    y = np.arange(half, 2 * half, dtype=np.uint32)
+    if count % 2:
+        y[-1] = 0
+    x, y = _hash_blocks(key, x, y)
     return np.concatenate([x, y])[:count]
+
+
+def threefry_pairs(key: tuple[int, int], count: int) -> np.ndarray:
+    """`count` 64-bit words: the pair of the block whose counter is the word's number."""
+    number = np.arange(count, dtype=np.uint64)
+    x, y = _hash_blocks(key, number.astype(np.uint32), (number >> np.uint64(32)).astype(np.uint32))
+    return x.astype(np.uint64) | (y.astype(np.uint64) << np.uint64(32))
 
 
 def _random_bits() -> Iterator[Case]:
@@ -244,6 +256,8 @@ def _random_bits() -> Iterator[Case]:
                 def reference(
                     key: np.ndarray, shape: Shape = shape, width: int = width, count: int = count
                 ) -> np.ndarray:
+                    if width == 8:
+                        return threefry_pairs((int(key[0]), int(key[1])), count).reshape(shape)
                     words = threefry((int(key[0]), int(key[1])), -(-count * width // 4))
                     return words.view(np.uint8)[: count * width].view(f"u{width}").reshape(shape)
 

@@ -40,8 +40,6 @@ def build(row: Row) -> Iterator[Case]:
 
 
 def _logsumexp(a: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
-    if axis == ():
-        return a
     if a.dtype.kind == "c":
         return np.log(np.sum(np.exp(a), axis=axis, keepdims=keepdims))
     top = np.max(a, axis=axis, keepdims=True, initial=-np.inf)
@@ -50,8 +48,13 @@ def _logsumexp(a: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
     return total if keepdims else np.squeeze(total, axis=tuple(range(a.ndim)) if axis is None else axis)
 
 
+def _count(a: np.ndarray, axis: Any) -> int:
+    axes = range(a.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return int(np.prod([a.shape[i] for i in axes]))
+
+
 def _mean(a: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
-    return np.mean(a, axis=axis, keepdims=keepdims)
+    return np.true_divide(np.sum(a, axis=axis, keepdims=keepdims), _count(a, axis))
 
 
 _REDUCTION = {
@@ -72,7 +75,7 @@ def _reduction_scale(name: str, axis: Any, keepdims: bool) -> Callable | None:
         return np.sum(np.abs(a), axis=axis, keepdims=keepdims)
 
     def averaged(a: np.ndarray) -> np.ndarray:
-        return np.mean(np.abs(a), axis=axis, keepdims=keepdims)
+        return _mean(np.abs(a), axis, keepdims)
 
     def largest(a: np.ndarray) -> np.ndarray:
         return np.max(np.abs(a), axis=axis, keepdims=keepdims, initial=1.0) + 0 * summed(a)

@@ -70,7 +70,8 @@ def _astype() -> Iterator[Case]:
             return draw_uniform(within if dtype.is_float else None)(rng, dtype, shape)
 
         shared = dict(draw=draw, result=target.name, on_stored=True)
-        yield _exact(f"to {target.name}", (4, 5, 6), call, reference, differentiable=target.is_float, **shared)
+        exact = target.name in ("float64", "complex128")  # differences of rounded values say nothing
+        yield _exact(f"to {target.name}", (4, 5, 6), call, reference, differentiable=exact, **shared)
         yield _exact(f"0-d to {target.name}", (), call, reference, layouts=ONE, differentiable=False, **shared)
         if target.is_float or target.kind == "b":
             special = {**shared, "draw": lambda rng, dtype, shape: special_values(dtype)}

@@ -103,19 +103,20 @@ def promote(a: Dtype, b: Dtype) -> Dtype:
 def store(values: np.ndarray, dtype: Dtype) -> np.ndarray:
     """Wide values rounded to the dtype, as stored bits."""
     values = np.asarray(values)
-    if dtype.name == "bfloat16":
-        return _round_to_bfloat16(values.astype(np.float64))
+    if dtype.kind != "c" and values.dtype.kind == "c":
+        values = values.real
     with np.errstate(over="ignore", invalid="ignore"):
-        if dtype.kind != "c" and values.dtype.kind == "c":
-            values = values.real
+        if dtype.name == "bfloat16":
+            return _round_to_bfloat16(values.astype(np.float64))
         return values.astype(dtype.stored)
 
 
 def widen(stored: np.ndarray, dtype: Dtype) -> np.ndarray:
     """Stored bits as exact wide values."""
-    if dtype.name == "bfloat16":
-        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return stored.astype(dtype.wide)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        if dtype.name == "bfloat16":
+            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        return stored.astype(dtype.wide)
 
 
 def to_mlxc(stored: np.ndarray, dtype: Dtype) -> mx.array:

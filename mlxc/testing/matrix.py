@@ -1,7 +1,7 @@
 """The support matrix: which device has a kernel of its own for which op and dtype. Data first, then a text.
 
-Ops that only make a window on their input need no kernel; what has neither is computed by decomposition or by the
-CPU (MLXC_FALLBACK).
+Ops that only make a window on their input need no kernel, nor does a dtype that is cast before the op sees it; what
+has none of these is computed by decomposition or by the CPU (MLXC_FALLBACK).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from .clib import CPU, GPU, kernel_exists
 from .dtypes import DTYPES, accepted_dtypes
 from .table import read_table
 
-KERNEL, VIEW, MISSING, REFUSED = "kernel", "view", "missing", "refused"
-_MARKS = {KERNEL: "x", VIEW: "v", MISSING: ".", REFUSED: " "}
+KERNEL, VIEW, CAST, MISSING, REFUSED = "kernel", "view", "cast", "missing", "refused"
+_MARKS = {KERNEL: "x", VIEW: "v", CAST: "c", MISSING: ".", REFUSED: " "}
 _SHORT = ("b", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
 
 
 def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
-    """matrix[op][dtype] is "kernel", "view", "missing" or "refused" (the op does not take the dtype)."""
+    """matrix[op][dtype] is "kernel", "view", "cast", "missing" or "refused" (the op does not take the dtype)."""
     kind = {"cpu": CPU, "gpu": GPU}[device]
     matrix: dict[str, dict[str, str]] = {}
     for row in read_table().values():
@@ -27,6 +27,8 @@ def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
                 entry = REFUSED
             elif row.view:
                 entry = VIEW
+            elif row.dtype in ("float", "promote_float") and not dtype.is_float:
+                entry = CAST
             else:
                 entry = KERNEL if kernel_exists(kind, row.number, dtype.number) else MISSING
             matrix[row.name][dtype.name] = entry
@@ -38,5 +40,5 @@ def format_matrix(matrix: dict[str, dict[str, str]]) -> str:
     lines = [" " * width + " " + " ".join(f"{name:>4}" for name in _SHORT)]
     for op, entries in matrix.items():
         lines.append(f"{op:<{width}} " + " ".join(f"{_MARKS[entry]:>4}" for entry in entries.values()))
-    lines.append("x kernel of the device's own   v view, needs none   . none: decomposed or left to the CPU")
+    lines.append("x kernel of the device's own   v view, needs none   c cast first   . none: decomposed or left to the CPU")
     return "\n".join(lines)

@@ -107,7 +107,8 @@ def _right_shift(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def nextafter_stored(a: np.ndarray, b: np.ndarray, bfloat16: bool) -> np.ndarray:
     """nextafter on stored values: it depends on the dtype's own spacing."""
     if not bfloat16:
-        return np.nextafter(a, b)
+        # Of equal arguments C99 returns the second, which NumPy's float16 does not.
+        return np.where(a == b, b, np.nextafter(a, b))
     x, y = ((v.astype(np.uint32) << np.uint32(16)).view(np.float32) for v in (a, b))
     key = np.where(a >> 15, -(a & 0x7FFF).astype(np.int32), (a & 0x7FFF).astype(np.int32))
     moved = key + np.sign(y.astype(np.float64) - x.astype(np.float64)).astype(np.int32)

@@ -92,6 +92,16 @@ def check_second_order(function, args, directions, cotangent, rtol) -> None:
     forward = float(np.array(mx.jvp(slope_along, arrays, [to_double(d) for d in along])[1][0]))
     assert abs(forward - want) <= bound, f"second order, jvp of vjp {forward}, differences {want}"
 
+    tangents, weights = [to_double(d) for d in directions], to_double(np.conj(cotangent))
+
+    def push_along(*arrays: mx.array) -> mx.array:
+        total = mx.sum(mx.jvp(function, list(arrays), tangents)[1][0] * weights)
+        return mx.real(total) if np.iscomplexobj(cotangent) else total
+
+    grads = pull_back(push_along, arrays, to_double(np.array(1.0)))
+    got = sum(inner(np.array(g), d) for g, d in zip(grads, along, strict=True))
+    assert abs(got - want) <= bound, f"second order, vjp of jvp {got}, differences {want}"
+
 
 UNARY = {
     "abs": (-3, 3), "negative": (-3, 3), "square": (-3, 3), "sqrt": (0.5, 4), "rsqrt": (0.5, 4),

@@ -1,5 +1,5 @@
 """Writes Python's share: Cython declarations of the C functions, one cdef function an op (`op_NAME`) for the
-hand-written modules, the plain wrappers (`python = "unary"` or `"binary"`) with docstrings and stubs, and the docs
+hand-written modules, the plain wrappers (`python = "unary"` or `"binary"`) with docstrings, and the docs
 page. The texts come from the table, so a wrapper cannot say something else than its row.
 """
 
@@ -54,7 +54,7 @@ def prim_signature(op: Op) -> str:
     args = [f"Array {name}" for name in op.fixed_inputs] + (["list arrays"] if op.variadic else [])
     args += [f"{PARAM_TYPE[kind]} {name}" for name, kind in op.params.items()]
     result = "Array" if len(op.outputs) == 1 else "tuple"
-    return f"{result} op_{op.name}({', '.join(args + ['mlxc_stream* stream'])})"
+    return f"{result} op_{op.name}({', '.join([*args, 'mlxc_stream* stream'])})"
 
 
 def write_prim_declarations(ops: list[Op]) -> str:
@@ -93,14 +93,12 @@ def plain_ops(ops: list[Op]) -> list[Op]:
     return [op for op in ops if op.python in PYTHON_PLAIN]
 
 
-def arguments(op: Op, annotated: bool = False) -> str:
+def arguments(op: Op) -> str:
     """The wrapper's Python argument list."""
-    kind = ": ArrayLike" if annotated else ""
-    names = ", ".join(f"{name}{kind}" for name in op.inputs)
-    stream = "stream: StreamLike = None" if annotated else "stream=None"
+    names = ", ".join(op.inputs)
     if op.name == "conjugate":
-        return f"{names}, *, {stream}"
-    return f"{names}, {stream}" if op.name in KEYWORD_ARRAYS else f"{names}, /, *, {stream}"
+        return f"{names}, *, stream=None"
+    return f"{names}, stream=None" if op.name in KEYWORD_ARRAYS else f"{names}, /, *, stream=None"
 
 
 def docstring(op: Op) -> str:
@@ -118,7 +116,8 @@ def docstring(op: Op) -> str:
     text += ["", "Raises:"]
     if binary:
         text.append(f"    ValueError: if the shapes of {names} do not broadcast, or a scalar does not fit the dtype.")
-    text.append(f"    TypeError: if an argument is no array or scalar{'' if op.accepts == 'any' else ', or its dtype is not accepted'}.")
+    dtypes = "" if op.accepts == "any" else ", or its dtype is not accepted"
+    text.append(f"    TypeError: if an argument is no array or scalar{dtypes}.")
     if example:
         text += ["", "Example:", f"    >>> mx.{op.name}({example})", f"    {printed}"]
     return "\n".join(f"    {line}" if line else "" for line in text).lstrip()
@@ -132,13 +131,6 @@ def write_wrappers(ops: list[Op]) -> str:
         operands = ", ".join(op.inputs)
         out.append(f"    return apply_{op.python}(mlxc_{op.name}, {operands}, to_stream(stream))\n")
     out.append("\n\n__all__ = [\n" + "".join(f'    "{op.name}",\n' for op in plain_ops(ops)) + "]\n")
-    return "".join(out)
-
-
-def write_stubs(ops: list[Op]) -> str:
-    """_ops_plain.pyi: the type stubs of the plain wrappers; the aliases come from _ops_plain.pyx."""
-    out = ["# Generated from ops.toml.\nfrom ._typing import ArrayLike, StreamLike\nfrom ._array import Array\n\n"]
-    out += [f"def {op.name}({arguments(op, annotated=True)}) -> Array: ...\n" for op in plain_ops(ops)]
     return "".join(out)
 
 

@@ -484,7 +484,7 @@ mlxc_error* run(mlxc_backend_stream*, const mlxc_kernel_call* call) {
 constexpr mlxc_dtype_mask mask_of(int op) {
   mlxc_dtype_mask mask = 0;
   for (int dtype = 0; dtype < MLXC_DTYPE_COUNT; dtype++) {
-    if (kTables.table[op - kFirst].entries[dtype].loop != nullptr) mask |= MLXC_DTYPE_BIT(dtype);
+    if (kTables.table[op - kFirst].entries[dtype].exists) mask |= MLXC_DTYPE_BIT(dtype);
   }
   return mask;
 }

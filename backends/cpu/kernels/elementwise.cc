@@ -183,6 +183,39 @@ void run_matrix_rows(const Job& job, const Walk<kMaxInputs>& walk, int64_t block
   }
 }
 
+/* ---- broadcast rows: every input is dense or constant along the innermost axis ---- */
+
+bool is_rowwise(const Job& job, const Walk<kMaxInputs>& walk) {
+  if (walk.inner < 128) return false;
+  unsigned constant = 0;
+  for (int i = 0; i < job.n_inputs; i++) {
+    int64_t stride = walk.inner_stride(i);
+    if (stride != 0 && stride != 1) return false;
+    constant |= (stride == 0 ? 1u : 0u) << i;
+  }
+  return constant != (1u << job.n_inputs) - 1;
+}
+
+void run_rows(const Job& job, const Walk<kMaxInputs>& walk, int64_t begin, int64_t end) {
+  unsigned scalars = 0;
+  for (int i = 0; i < job.n_inputs; i++) scalars |= (walk.inner_stride(i) == 0 ? 1u : 0u) << i;
+  int64_t column = begin % walk.inner;
+  Cursor<kMaxInputs> cursor(walk, begin / walk.inner);
+  while (begin < end) {
+    int64_t n = walk.inner - column < end - begin ? walk.inner - column : end - begin;
+    const void* in[kMaxInputs];
+    void* out[kMaxOutputs];
+    for (int i = 0; i < job.n_inputs; i++) {
+      in[i] = job.in[i].base + (cursor.offset[i] + column * walk.inner_stride(i)) * job.in[i].item_size;
+    }
+    for (int k = 0; k < job.n_outputs; k++) out[k] = job.out[k].base + begin * job.out[k].item_size;
+    job.entry.loop(in, out, n, scalars);
+    begin += n;
+    column = 0;
+    cursor.next();
+  }
+}
+
 int64_t magnitude(int64_t value) { return value < 0 ? -value : value; }
 
 /* True if going down a column is a shorter step than going along a row, for some input. */
@@ -293,6 +326,10 @@ mlxc_error* run_tiles(const mlxc_kernel_call* call, const LoopEntry& entry) {
     const mlxc_view* views[kMaxInputs];
     for (int i = 0; i < kMaxInputs; i++) views[i] = call->inputs[i < job.n_inputs ? i : 0];
     Walk<kMaxInputs> walk = make_walk<kMaxInputs>(views);
+    if (direct && is_rowwise(job, walk)) {
+      parallel_for(n, grain, [&](int64_t begin, int64_t end) { run_rows(job, walk, begin, end); });
+      return nullptr;
+    }
     if (is_transposed(job, walk)) {
       int64_t height = walk.shape[walk.ndim - 2];
       int64_t blocks = walk.rows / height * ((height + kBlockRows - 1) / kBlockRows);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kPiece = 64 * 1024; /* elements of one output that one task takes in */
 constexpr int64_t kBlock = 1024;      /* elements gathered at a time */
-constexpr int64_t kStrip = 512;       /* outputs accumulated side by side */
+constexpr int64_t kStrip = 1024;      /* outputs accumulated side by side */
 constexpr int64_t kRowsJoined = 256;  /* rows taken in before a strip is added to its total */
 
 enum class Finish : uint8_t { kPlain, kMean, kLogSum, kShift };
@@ -301,10 +301,15 @@ void take_in_rows(const Job& job, Strip& strip, const char* source, int64_t colu
   while (begin < end) {
     int64_t stop = joined && end - begin > kRowsJoined ? begin + kRowsJoined : end;
     if (joined) job.ops.init(acc, width);
-    for (; begin < stop; begin++) {
-      job.ops.step(acc, read_dense(job, strip.buffers, from, column_stride, width), width, shift, shift_stride);
-      from += row_bytes;
-      if (++column == walk.inner) {
+    while (begin < stop) {
+      int64_t rows = walk.inner - column < stop - begin ? walk.inner - column : stop - begin;
+      if (column_stride != 1 || job.convert) rows = 1;
+      const void* dense = read_dense(job, strip.buffers, from, column_stride, width);
+      job.ops.step(acc, dense, rows, walk.inner_stride(0), width, shift, shift_stride);
+      begin += rows;
+      column += rows;
+      from += rows * row_bytes;
+      if (column == walk.inner) {
         column = 0;
         cursor.next();
         from = source + cursor.offset[0] * job.item_size;
@@ -325,15 +330,17 @@ void take_in_folded(const Job& job, Strip& strip, const char* source, int64_t wi
     int64_t rows = (end - begin) / fold;
     if (rows > kRowsJoined) rows = kRowsJoined;
     job.ops.init(strip.block, wide);
-    for (int64_t r = 0; r < rows; r++) {
-      job.ops.step(strip.block, read_dense(job, strip.buffers, from, 1, wide), wide, nullptr, 0);
-      from += wide * job.item_size;
+    int64_t together = job.convert ? 1 : rows;
+    for (int64_t r = 0; r < rows; r += together) {
+      const void* dense = read_dense(job, strip.buffers, from, 1, wide);
+      job.ops.step(strip.block, dense, together, wide, wide, nullptr, 0);
+      from += together * wide * job.item_size;
     }
     job.ops.combine(strip.total, strip.block, wide);
     begin += rows * fold;
   }
   int64_t rest = (end - begin) * width;
-  job.ops.step(strip.total, read_dense(job, strip.buffers, from, 1, rest), rest, nullptr, 0);
+  job.ops.step(strip.total, read_dense(job, strip.buffers, from, 1, rest), 1, 0, rest, nullptr, 0);
   for (; fold > 1; fold = (fold + 1) / 2) {
     int64_t half = (fold + 1) / 2;
     job.ops.combine(strip.total, strip.total + half * width * acc_size, (fold - half) * width);

@@ -72,6 +72,36 @@ void softmax_row(const T* x, T* result, int64_t n) {
   for (int64_t k = 0; k < n; k++) result[k] *= scale;
 }
 
+/* A strip of `width` columns side by side, each a row of its own: three passes down the strip. */
+constexpr int64_t kStrip = 128;
+
+template <class T>
+void softmax_strip(const T* x, T* result, int64_t n, int64_t width, int64_t in_stride, int64_t out_stride) {
+  T shift[kStrip];
+  T scale[kStrip];
+  double sum[kStrip];
+  for (int64_t c = 0; c < width; c++) {
+    shift[c] = x[c];
+    sum[c] = 0;
+  }
+  for (int64_t r = 1; r < n; r++) {
+    const T* row = x + r * in_stride;
+    for (int64_t c = 0; c < width; c++) shift[c] = row[c] > shift[c] ? row[c] : shift[c];
+  }
+  for (int64_t r = 0; r < n; r++) {
+    const T* row = x + r * in_stride;
+    T* to = result + r * out_stride;
+    MLXC_VECTORIZE
+    for (int64_t c = 0; c < width; c++) to[c] = exp_difference(row[c], shift[c]);
+    for (int64_t c = 0; c < width; c++) sum[c] += static_cast<double>(to[c]);
+  }
+  for (int64_t c = 0; c < width; c++) scale[c] = static_cast<T>(1.0 / sum[c]);
+  for (int64_t r = 0; r < n; r++) {
+    T* to = result + r * out_stride;
+    for (int64_t c = 0; c < width; c++) to[c] *= scale[c];
+  }
+}
+
 template <class T>
 MLXC_INLINE ComputeOf<T> read(T value) {
   if constexpr (is_half<T>) {
@@ -136,6 +166,25 @@ mlxc_error* run_typed(const mlxc_view* in, const mlxc_view* out, const Axes& axe
   T* output = data<T>(out);
   bool dense = !is_half<T> && axes.reduced.ndim == 1 && axes.reduced.inner_stride(0) == 1 &&
                axes.reduced.inner_stride(1) == 1;
+  if constexpr (!is_half<T>) {
+    bool strips = axes.reduced.ndim == 1 && axes.kept.inner >= 8 && axes.kept.inner_stride(0) == 1 &&
+                  axes.kept.inner_stride(1) == 1;
+    if (!dense && strips) {
+      int64_t per_row = (axes.kept.inner + kStrip - 1) / kStrip;
+      int64_t width = axes.kept.inner < kStrip ? axes.kept.inner : kStrip;
+      parallel_for(axes.kept.rows * per_row, grain_for_bytes(4 * static_cast<int64_t>(sizeof(T)) * n * width),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t task = begin; task < end; task++) {
+                       Cursor<2> cursor(axes.kept, task / per_row);
+                       int64_t left = task % per_row * kStrip;
+                       int64_t count = axes.kept.inner - left < kStrip ? axes.kept.inner - left : kStrip;
+                       softmax_strip(input + cursor.offset[0] + left, output + cursor.offset[1] + left, n, count,
+                                     axes.reduced.inner_stride(0), axes.reduced.inner_stride(1));
+                     }
+                   });
+      return nullptr;
+    }
+  }
   constexpr int64_t small_row = 4096;
   /* one long row a thread at most: rows are the unit of work */
   int64_t grain = grain_for_bytes(4 * static_cast<int64_t>(sizeof(T)) * n);

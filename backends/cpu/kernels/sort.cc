@@ -5,8 +5,9 @@
  * keep their order. Lanes are shared out among the threads; a single long one is sorted by all of them.
  */
 #include <atomic>
+#include <cstring>
 
-#include "sort_radix.h"
+#include "sort_network.h"
 #include "strided.h"
 
 namespace mlxc_cpu {
@@ -64,6 +65,53 @@ mlxc_error* for_each_lane(const Lanes& lanes, const F& fn) {
   return failed.load() ? make_memory_error(bytes) : nullptr;
 }
 
+/* Whether there are enough short lanes to sort them side by side. */
+template <class E>
+bool fits_network(const Lanes& lanes) {
+  return is_network_length<E>(lanes.length) && 2 * lanes.count >= kColumns<E>;
+}
+
+/* Sorts lanes side by side. load(from, column) fills a column, whose elements are kColumns apart; store(from,
+ * to, keys) gets the sorted lane dense. */
+template <class E, class Load, class Store>
+mlxc_error* sort_side_by_side(const Lanes& lanes, const Load& load, const Store& store) {
+  constexpr int64_t W = kColumns<E>;
+  const int64_t n = lanes.length, blocks = (lanes.count + W - 1) / W;
+  const size_t bytes = static_cast<size_t>(n * (W + 1)) * sizeof(E);
+  std::atomic<bool> failed{false};
+  parallel_for(blocks, grain_for_bytes(n * W * 16), [&](int64_t begin, int64_t end) {
+    Scratch scratch(bytes);
+    if (!scratch.ok()) {
+      failed.store(true);
+      return;
+    }
+    E* rows = scratch.as<E>();
+    E* keys = rows + n * W;
+    std::memset(static_cast<void*>(rows), 0, bytes);
+    for (int64_t block = begin; block < end; block++) {
+      const int64_t first = block * W, count = std::min(W, lanes.count - first);
+      int64_t from[W], to[W];
+      Cursor<2> cursor(lanes.starts, first / lanes.starts.inner);
+      int64_t column = first % lanes.starts.inner;
+      for (int64_t i = 0; i < count; i++) {
+        from[i] = cursor.offset[0] + column * lanes.starts.inner_stride(0);
+        to[i] = cursor.offset[1] + column * lanes.starts.inner_stride(1);
+        load(from[i], rows + i);
+        if (++column == lanes.starts.inner) {
+          column = 0;
+          cursor.next();
+        }
+      }
+      sort_columns(rows, n);
+      for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = 0; j < n; j++) keys[j] = rows[j * W + i];
+        store(from[i], to[i], keys);
+      }
+    }
+  });
+  return failed.load() ? make_memory_error(bytes) : nullptr;
+}
+
 /* Puts zeros of both signs, which sorting has parted, back into the order in which they came. */
 template <class T>
 void restore_zeros(const T* from, int64_t stride, int64_t n, KeyOf<T>* keys) {
@@ -90,29 +138,37 @@ mlxc_error* sort_values(const mlxc_view* a, const mlxc_view* out, int axis) {
         });
   } else {
     using E = KeyOf<T>;
+    const int64_t stride = lanes.stride, out_stride = lanes.out_stride;
+    auto finish = [&](int64_t from_offset, int64_t to_offset, E* sorted) {
+      const T* from = data<const T>(a) + from_offset;
+      T* to = data<T>(out) + to_offset;
+      if constexpr (has_nan<T>) {
+        const E* zero = std::lower_bound(sorted, sorted + n, kNegativeZero<T>);
+        if (zero != sorted + n && *zero == kNegativeZero<T>) restore_zeros(from, stride, n, sorted);
+      }
+      if (out_stride == 1) {
+        for (int64_t i = 0; i < n; i++) to[i] = value_of_key<T>(sorted[i]);
+      } else {
+        for (int64_t i = 0; i < n; i++) to[i * out_stride] = value_of_key<T>(sorted[i]);
+      }
+    };
+    if (fits_network<E>(lanes)) {
+      auto load = [&](int64_t offset, E* column) {
+        const T* from = data<const T>(a) + offset;
+        for (int64_t i = 0; i < n; i++) column[i * kColumns<E>] = order_key(from[i * stride]);
+      };
+      return sort_side_by_side<E>(lanes, load, finish);
+    }
     return for_each_lane<E>(
         lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
           const T* from = data<const T>(a) + from_offset;
-          T* to = data<T>(out) + to_offset;
           E* MLXC_RESTRICT keys = room.elements;
-          if (lanes.stride == 1) {
+          if (stride == 1) {
             for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i]);
           } else {
-            for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i * lanes.stride]);
+            for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i * stride]);
           }
-          E negative_zeros = 0;
-          if constexpr (has_nan<T>) {
-            for (int64_t i = 0; i < n; i++) negative_zeros |= static_cast<E>(keys[i] == kNegativeZero<T>);
-          }
-          E* sorted = sort_dense(room, n, kRankBits<T>, chunks);
-          if constexpr (has_nan<T>) {
-            if (negative_zeros) restore_zeros(from, lanes.stride, n, sorted);
-          }
-          if (lanes.out_stride == 1) {
-            for (int64_t i = 0; i < n; i++) to[i] = value_of_key<T>(sorted[i]);
-          } else {
-            for (int64_t i = 0; i < n; i++) to[i * lanes.out_stride] = value_of_key<T>(sorted[i]);
-          }
+          finish(from_offset, to_offset, sort_dense(room, n, kRankBits<T>, chunks));
         });
   }
 }
@@ -122,6 +178,20 @@ mlxc_error* sort_places(const mlxc_view* a, const mlxc_view* out, int axis) {
   using E = RankOf<T>;
   const Lanes lanes(a, out, axis);
   const int64_t n = lanes.length;
+  if constexpr (std::is_same_v<E, ShortRank>) {
+    if (fits_network<uint64_t>(lanes)) {
+      auto load = [&](int64_t offset, uint64_t* column) {
+        const T* from = data<const T>(a) + offset;
+        for (int64_t i = 0; i < n; i++)
+          column[i * kColumns<uint64_t>] = rank_value(from[i * lanes.stride], i).word;
+      };
+      auto store = [&](int64_t, int64_t offset, const uint64_t* sorted) {
+        uint32_t* to = data<uint32_t>(out) + offset;
+        for (int64_t i = 0; i < n; i++) to[i * lanes.out_stride] = static_cast<uint32_t>(sorted[i]);
+      };
+      return sort_side_by_side<uint64_t>(lanes, load, store);
+    }
+  }
   return for_each_lane<E>(
       lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
         const T* from = data<const T>(a) + from_offset;

@@ -458,7 +458,7 @@ constexpr Rows make_rows() {
   for (int op = kFirst; op <= kLast; op++) {
     mlxc_dtype_mask mask = 0;
     for (int dtype = 0; dtype < MLXC_DTYPE_COUNT; dtype++) {
-      if (kTables.table[op - kFirst].entries[dtype].loop != nullptr) mask |= MLXC_DTYPE_BIT(dtype);
+      if (kTables.table[op - kFirst].entries[dtype].exists) mask |= MLXC_DTYPE_BIT(dtype);
     }
     r.rows[op - kFirst] = make_row(op, mask, kMaskAll, run, MLXC_KERNEL_DONATES_0);
   }

@@ -107,6 +107,9 @@ int main(int argc, char** argv) {
   for (int i = 0; i < THREADS; i++) pthread_join(workers[i].thread, NULL);
   mlxc_array_release(all.data);
   mlxc_array_release(all.lazy);
+  /* What queued work used is released when the stream is known to have passed it. */
+  for (int i = 0; i < 2; i++) OK(mlxc_synchronize(all.streams[i]));
+  OK(mlxc_synchronize(NULL));
   REQUIRE(mlxc_memory_active() == 0);
   printf("%d threads, %d rounds each\n", THREADS, all.rounds);
   return 0;

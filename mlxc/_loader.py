@@ -1,0 +1,39 @@
+"""Finds the Cython modules of this package, which are all in one shared library, `_core`.
+
+One library instead of thirty makes `import mlxc` twice as fast and the wheel smaller. Each module has its own
+PyInit function in it, so Python's own loader does the rest. `mlxc/__init__.py` imports this first; that is enough.
+"""
+
+import os
+import sys
+
+# What importlib.machinery exports, without the time that importing it takes.
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import ExtensionFileLoader
+
+
+class CoreFinder:
+    """A name `mlxc._something` that is no Python file is a module inside `_core`."""
+
+    def __init__(self, path: list[str]) -> None:
+        self.path = path
+        self.files = {"_core.py"}.union(*(os.listdir(folder) for folder in path if os.path.isdir(folder)))
+        self.core = ""
+
+    def find_core(self) -> str:
+        """The file of `_core`, asked of the same finders that `import` asks (editable installs have their own)."""
+        for finder in sys.meta_path:
+            spec = finder.find_spec("mlxc._core", self.path) if finder is not self else None
+            if spec is not None and spec.origin:
+                return spec.origin
+        raise ImportError(f"mlxc was installed without its compiled modules: no _core library in {self.path}")
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """A spec that loads the module out of `_core`."""
+        if not name.startswith("mlxc._") or name.count(".") != 1 or f"{name[5:]}.py" in self.files:
+            return None
+        self.core = self.core or self.find_core()
+        return ModuleSpec(name, ExtensionFileLoader(name, self.core), origin=self.core)
+
+
+sys.meta_path.insert(0, CoreFinder(list(sys.modules["mlxc"].__path__)))

@@ -1,0 +1,55 @@
+"""Every public function has a docstring with an example, and the examples print what they say."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import types
+
+import pytest
+
+import mlxc as mx
+from mlxc import linalg, random, utils
+
+# What these functions print depends on the machine or on what ran before.
+WITHOUT_EXAMPLE = ("mlxc._device", "mlxc._memory", "mlxc._paths", "mlxc._printing")
+MODULES = {"mlxc": mx, "mlxc.random": random, "mlxc.linalg": linalg, "mlxc.utils": utils}
+
+
+def is_function(value) -> bool:
+    return inspect.isfunction(value) or inspect.isbuiltin(value) or type(value).__name__ == "cython_function_or_method"
+
+
+def public_functions() -> dict[str, types.FunctionType]:
+    """By the first name found: an alias is the same object and needs no second test."""
+    found: dict[str, types.FunctionType] = {}
+    seen: set[int] = set()
+    for prefix, module in MODULES.items():
+        for name in sorted(vars(module)):
+            value = getattr(module, name)
+            if not name.startswith("_") and is_function(value) and id(value) not in seen:
+                seen.add(id(value))
+                found[f"{prefix}.{name}"] = value
+    return found
+
+
+FUNCTIONS = public_functions()
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_the_docstring_says_what_it_takes_and_its_example_is_true(name):
+    function = FUNCTIONS[name]
+    text = inspect.getdoc(function)
+    assert text, f"{name} has no docstring"
+    examples = doctest.DocTestParser().get_doctest(text, {"mx": mx}, name, None, 0)
+    assert examples.examples or function.__module__ in WITHOUT_EXAMPLE, f"{name} has no example"
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples, out=report.append)
+    assert result.failed == 0, "".join(report)
+
+
+def test_plain_functions_describe_their_arguments():
+    for name in ("add", "sin", "reshape", "sum", "where", "arange", "take", "matmul", "conv2d", "sort"):
+        text = inspect.getdoc(getattr(mx, name))
+        for part in ("Args:", "Returns:", "Example:"):
+            assert part in text, f"{name} lacks {part}"

@@ -1,0 +1,86 @@
+"""C errors arrive as the right Python exceptions; exceptions of callbacks and signal handlers as themselves."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import mlxc as mx
+
+
+def test_axis_errors_are_value_errors_and_index_errors():
+    with pytest.raises(mx.AxisError) as caught:
+        mx.zeros((2, 3)).sum(axis=5)
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, IndexError)
+    assert "5" in str(caught.value)
+
+
+def test_messages_name_the_op_and_the_shapes():
+    with pytest.raises(ValueError, match=r"(?s)add.*\(2, 3\).*\(4,\)"):
+        mx.zeros((2, 3)) + mx.zeros(4)
+
+
+def test_an_exception_inside_a_differentiated_function_is_raised_as_it_is():
+    class Mine(Exception):
+        pass
+
+    raised = Mine("from inside")
+
+    def fail(x):
+        raise raised
+
+    with pytest.raises(Mine) as caught:
+        mx.grad(fail)(mx.array(1.0))
+    assert caught.value is raised
+    with pytest.raises(ValueError):
+        mx.grad(lambda x: mx.zeros(2) + mx.zeros(3))(mx.array(1.0))
+
+
+def test_exceptions_of_threads_do_not_mix():
+    def run(k, out):
+        try:
+            mx.grad(lambda x: out["missing", k])(mx.array(1.0))
+        except KeyError as error:
+            out[k] = error.args[0]
+
+    results = {}
+    threads = [threading.Thread(target=run, args=(k, results)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {k: ("missing", k) for k in range(8)}
+
+
+def test_an_array_that_failed_raises_each_time():
+    bad = mx.zeros(3)[mx.array([7])]
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            mx.eval(bad + 1)
+        with pytest.raises(IndexError):
+            bad.tolist()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_exceptions_of_signal_handlers_end_an_evaluation():
+    code = """
+import signal, mlxc as mx
+class Alarm(Exception): pass
+def ring(*args): raise Alarm
+signal.signal(signal.SIGALRM, ring)
+x = mx.ones((800, 800)) * 1e-3
+mx.eval(x)
+y = x
+for _ in range(3000):
+    y = y @ x
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    mx.eval(y)
+except Alarm:
+    raise SystemExit(0 if (mx.ones(2) + 1).tolist() == [2, 2] else 3)
+raise SystemExit(4)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120, env=dict(os.environ)).returncode == 0
