@@ -7,13 +7,13 @@
 # _readout.pyx, indexing in _indexing.pyx.
 cimport cython
 
-from mlxc._buffer cimport export_buffer, release_export
+from mlxc._buffer cimport export_buffer, numpy_array, release_export
 from mlxc._capi cimport *
 from mlxc._convert cimport convert, is_array_like
 from mlxc._at cimport array_at, array_iterator
 from mlxc._device cimport to_device, to_stream, wrap_device
 from mlxc._dlpack cimport export_capsule
-from mlxc._dtype cimport dtype_object, is_complex, is_inexact, is_integer, is_unsigned, to_dtype, to_dtype_or
+from mlxc._dtype cimport dtype_object, is_complex, is_integer, is_unsigned, to_dtype, to_dtype_or
 from mlxc._error cimport check
 from mlxc._indexing cimport get_item, set_item
 from mlxc._matmul cimport matmul_any
@@ -418,26 +418,7 @@ cdef class Array:
         return sys.modules["mlxc"]
 
     def __array__(self, dtype=None, copy=None):
-        import numpy
-        if mlxc_array_dtype(self.h) == MLXC_BFLOAT16:
-            if copy is False:
-                raise ValueError("copy=False: NumPy has no view of bfloat16")
-            made = numpy.frombuffer(bytearray(read_bytes(self.h)), numpy.uint16).reshape(self.shape)
-            if dtype is not None and numpy.dtype(dtype).name != "bfloat16":
-                widened = (made.astype(numpy.uint32) << 16).view(numpy.float32)
-                return widened.astype(dtype, copy=False)
-            try:
-                from ml_dtypes import bfloat16
-            except ImportError:
-                raise TypeError("bfloat16 arrays go to NumPy with the package ml_dtypes installed, or cast: "
-                                "x.astype(mlxc.float32)") from None
-            return made.view(bfloat16)
-        made = numpy.asarray(memoryview(self))
-        if dtype is not None and numpy.dtype(dtype) != made.dtype:
-            if copy is False:
-                raise ValueError(f"copy=False: {made.dtype} memory is not {numpy.dtype(dtype)}")
-            return made.astype(dtype)
-        return made.copy() if copy else made
+        return numpy_array(self, self.h, self.shape, dtype, copy)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         return export_capsule(self.h, max_version, dl_device, copy)

@@ -16,3 +16,5 @@ cdef mlxc_array* host_array(void* data, int source, int dtype, int ndim, const i
 # Fill in and give back a buffer for Array's __getbuffer__ and __releasebuffer__.
 cdef int export_buffer(object owner, mlxc_array* h, Py_buffer* view, int flags) except -1
 cdef void release_export(Py_buffer* view) noexcept
+# Array's __array__: a read-only NumPy view where one is possible.
+cdef object numpy_array(object owner, mlxc_array* h, object shape, object dtype, object copy)

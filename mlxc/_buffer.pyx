@@ -20,6 +20,7 @@ from mlxc._capi cimport (
 )
 from mlxc._dtype cimport dtype_object
 from mlxc._error cimport check
+from mlxc._readout cimport read_bytes
 
 cdef extern from "Python.h" nogil:
     int Py_IsInitialized()
@@ -371,3 +372,31 @@ cdef void release_export(Py_buffer* view) noexcept:
         view.internal = NULL
         mlxc_array_release(lent.array)
         free(lent)
+
+
+cdef object numpy_bfloat16(mlxc_array* h, object shape, object dtype):
+    """A NumPy copy of a bfloat16 array: in ml_dtypes' bfloat16, or widened to the dtype asked for."""
+    import numpy
+    made = numpy.frombuffer(bytearray(read_bytes(h)), numpy.uint16).reshape(shape)
+    if dtype is not None and numpy.dtype(dtype).name != "bfloat16":
+        return (made.astype(numpy.uint32) << 16).view(numpy.float32).astype(dtype, copy=False)
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        raise TypeError("bfloat16 arrays go to NumPy with the package ml_dtypes installed, or cast: "
+                        "x.astype(mlxc.float32)") from None
+    return made.view(bfloat16)
+
+
+cdef object numpy_array(object owner, mlxc_array* h, object shape, object dtype, object copy):
+    if mlxc_array_dtype(h) == MLXC_BFLOAT16:
+        if copy is False:
+            raise ValueError("copy=False: NumPy has no view of bfloat16")
+        return numpy_bfloat16(h, shape, dtype)
+    import numpy
+    made = numpy.asarray(memoryview(owner))
+    if dtype is not None and numpy.dtype(dtype) != made.dtype:
+        if copy is False:
+            raise ValueError(f"copy=False: {made.dtype} memory is not {numpy.dtype(dtype)}")
+        return made.astype(dtype)
+    return made.copy() if copy else made

@@ -5,7 +5,6 @@
 from mlxc._array cimport Array, wrap
 from mlxc._buffer cimport COPY_ALWAYS, COPY_IF_NEEDED, COPY_NEVER, Copy, buffer_array
 from mlxc._capi cimport mlxc_array, mlxc_array_dtype, mlxc_array_retain, mlxc_astype
-from mlxc._device cimport to_stream
 from mlxc._dlpack cimport dlpack_array
 from mlxc._dtype cimport dtype_object, to_dtype_or
 from mlxc._error cimport check

@@ -437,8 +437,8 @@ cdef Array fit_value(Array value, int ndim, const int64_t* shape):
 cdef Array write_window(Array whole, Array window, Plan* plan):
     """`whole` (new axes added) with the slices of the plan replaced."""
     cdef mlxc_array* out = NULL
-    check(mlxc_slice_update(whole.h, window.h, plan.start, plan.ndim, plan.step, plan.ndim, plan.length, plan.ndim, NULL,
-                            &out))
+    check(mlxc_slice_update(whole.h, window.h, plan.start, plan.ndim, plan.step, plan.ndim, plan.length, plan.ndim,
+                            NULL, &out))
     return wrap(out)
 
 

@@ -36,4 +36,23 @@ class CoreFinder:
         return ModuleSpec(name, ExtensionFileLoader(name, self.core), origin=self.core)
 
 
+def has_core(folder: str) -> bool:
+    return os.path.isdir(folder) and any(name.startswith("_core.") for name in os.listdir(folder))
+
+
+def leave_source_folder() -> None:
+    """In the root of a clone Python finds the source folder before the installed package; the latter is meant."""
+    package = sys.modules["mlxc"]
+    here = package.__path__[0]
+    if len(package.__path__) != 1 or has_core(here) or not os.path.exists(os.path.join(here, "_capi.pxd")):
+        return
+    for folder in sys.path:
+        installed = os.path.join(os.path.abspath(folder), "mlxc")
+        if installed != here and has_core(installed):
+            package.__path__[:] = [installed]
+            package.__file__ = os.path.join(installed, "__init__.py")
+            return
+
+
+leave_source_folder()
 sys.meta_path.insert(0, CoreFinder(list(sys.modules["mlxc"].__path__)))

@@ -78,8 +78,8 @@ cdef list find_true(Array mask, str what):
     cdef list out = []
     cdef mlxc_error* error
     if mlxc_array_is_traced(h):
-        raise ValueError(f"{what} has a shape that depends on values, so it cannot be used on arrays inside a transform: "
-                         "use mlxc.where instead")
+        raise ValueError(f"{what} has a shape that depends on values, so it cannot be used on arrays inside a "
+                         "transform: use mlxc.where instead")
     if mlxc_array_dtype(h) != MLXC_BOOL:
         check(mlxc_astype(h, MLXC_BOOL, NULL, &cast))
         mask = wrap(cast)

@@ -14,7 +14,8 @@ from mlxc._error cimport check
 
 from mlxc._array import _add_methods
 
-ctypedef mlxc_error* (*reduce_fn)(mlxc_array*, const int32_t*, int32_t, int32_t, mlxc_stream*, mlxc_array**) noexcept nogil
+ctypedef mlxc_error* (*reduce_fn)(mlxc_array*, const int32_t*, int32_t, int32_t, mlxc_stream*,
+                                  mlxc_array**) noexcept nogil
 
 
 cdef int refuse_out(object out) except -1:
@@ -128,7 +129,8 @@ _SAME = (
 def install(module):
     """Gives the array class its methods; `module` holds the free functions."""
     methods = {"sum": sum, "prod": prod, "mean": mean, "min": min, "max": max, "all": all, "any": any,
-               "astype": astype, "reshape": reshape, "transpose": transpose}
+               "astype": astype, "reshape": reshape, "transpose": transpose,
+               "__div__": Array.__truediv__, "__rdiv__": Array.__rtruediv__}
     for name in _SAME:
         methods[name] = getattr(module, name)
     for name in ("std", "var"):
@@ -140,7 +142,8 @@ def accept_out(function, name):
     """A spread such as std, with NumPy's `dtype` and `out`."""
     def spread(self, axis=None, keepdims=False, ddof=0, *, correction=None, dtype=None, out=None, stream=None):
         refuse_out(out)
-        return function(cast_to(self, dtype, to_stream(stream)), axis, keepdims, ddof, correction=correction, stream=stream)
+        cast = cast_to(self, dtype, to_stream(stream))
+        return function(cast, axis, keepdims, ddof, correction=correction, stream=stream)
     spread.__name__ = spread.__qualname__ = name
     spread.__doc__ = function.__doc__
     return spread

@@ -3,7 +3,7 @@
 # Called by users. The promotion table itself is the core's.
 from mlxc._array cimport Array
 from mlxc._capi cimport (
-    MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_COMPLEX128, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
+    MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
     mlxc_array_dtype, mlxc_dtype, mlxc_promote,
 )
 from mlxc._dtype cimport (
@@ -159,6 +159,7 @@ class finfo:
     """
 
     __module__ = "mlxc"
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
 
     def __init__(self, arg, /):
         cdef mlxc_dtype d = dtype_of(arg)
@@ -187,6 +188,7 @@ class iinfo:
     """
 
     __module__ = "mlxc"
+    __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, arg, /):
         cdef mlxc_dtype d = dtype_of(arg)

@@ -7,14 +7,13 @@ from cpython.complex cimport PyComplex_FromDoubles
 from cpython.float cimport PyFloat_FromDouble
 from cpython.list cimport PyList_New
 from cpython.long cimport PyLong_FromLong, PyLong_FromLongLong, PyLong_FromUnsignedLongLong
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
 from mlxc._capi cimport (
-    MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_COMPLEX128, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
+    MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
     MLXC_INT8, MLXC_INT16, MLXC_INT32, MLXC_INT64, MLXC_UINT8, MLXC_UINT16, MLXC_UINT32, MLXC_UINT64,
     int8_t, int16_t, int32_t, int64_t, mlxc_array, mlxc_array_dtype, mlxc_array_host, mlxc_array_ndim,
-    mlxc_array_release, mlxc_array_retain, mlxc_array_shape, mlxc_array_size, mlxc_array_status,
+    mlxc_array_release, mlxc_array_retain, mlxc_array_shape, mlxc_array_size,
     mlxc_array_to_host, mlxc_dtype, mlxc_dtype_size, mlxc_error, mlxc_eval, uint8_t, uint16_t, uint32_t,
     uint64_t,
 )

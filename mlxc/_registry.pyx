@@ -2,7 +2,7 @@
 #
 # Called by mlxc.info, by _plugins.py and at import for the version.
 from mlxc._capi cimport (
-    MLXC_CPU, MLXC_GPU, int32_t, mlxc_backend_attempt, mlxc_backend_attempt_count, mlxc_backend_attempt_get,
+    MLXC_CPU, int32_t, mlxc_backend_attempt, mlxc_backend_attempt_count, mlxc_backend_attempt_get,
     mlxc_backend_load, mlxc_has_feature, mlxc_init, mlxc_kernel_exists, mlxc_log_read, mlxc_op_from_name,
     mlxc_version,
 )

@@ -14,7 +14,7 @@ from mlxc._capi cimport (
     mlxc_array_from_double, mlxc_array_from_int, mlxc_array_from_uint, mlxc_dtype, mlxc_dtype_size,
     uint64_t,
 )
-from mlxc._dtype cimport dtype_object, is_complex, is_inexact, is_integer, is_unsigned
+from mlxc._dtype cimport dtype_object, is_complex, is_inexact, is_unsigned
 from mlxc._error cimport check
 
 cdef extern from "Python.h":
