@@ -43,6 +43,7 @@ struct Stream {
     Buffer* buffer;
   };
   std::deque<InFlight> in_flight;
+  size_t reclaim_at = 256;  // so many make reclaim_in_flight look
 
   // Values whose work failed, so that every later reader of them sees the error. Kept for ever.
   struct Poisoned {
@@ -67,6 +68,8 @@ Stream* current_stream();
 Event pending_event(Stream* stream);
 // Keeps the buffer until the work submitted so far is done; the lock is held.
 void keep_in_flight(Stream* stream, Buffer* buffer);
+// Releases what queued work no longer uses, if much has piled up because nobody waits. Does not block.
+void reclaim_in_flight(Stream* stream);
 // Makes sure that the value is signaled.
 void signal_stream(Stream* stream, uint64_t value);
 // Blocks until the event, a time-out (false) or an interrupt; throws the error of failed work.
@@ -76,6 +79,9 @@ bool event_failed(const Event& event);
 void check_event(const Event& event);
 // Makes `stream` wait for the event: on the device where both are of one backend, else on the host.
 void order_after(Stream* stream, const Event& event);
+
+// Takes the stream's lock to submit work. Once the process is exiting, only the thread that exits gets it.
+std::unique_lock<std::mutex> lock_for_work(Stream* stream);
 
 // Throws MLXC_ERROR_INTERRUPTED if the interrupt hook says so; asks it at most every 20 ms.
 void check_interrupt();

@@ -177,7 +177,7 @@ const mlxc_kernel* contiguous_kernel(Device* device, const mlxc_view& from, cons
 
 // Runs an asynchronous device's kernel after its inputs' events, and keeps the buffers it uses.
 void submit(Stream* stream, const mlxc_kernel* row, const mlxc_kernel_call* call) {
-  std::lock_guard hold(stream->lock);
+  std::unique_lock hold = lock_for_work(stream);
   throw_error(row->run(stream->handle, call));
   if (!stream->device->synchronous()) pending_event(stream);
 }
@@ -423,7 +423,8 @@ void execute_node(Node* node) {
 
 void prefetch_inputs(Node* node) {
   Device* device = node->stream->device;
-  if (device->synchronous() || node->is_output || op_table[node->op].view) return;
+  if (device->synchronous() || node->is_output || op_table[node->op].view || !node->n_inputs) return;
+  if (!device->backend->first[node->op][node->inputs_data()[0]->dtype]) return;  // will run on the CPU
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     Node* input = node->inputs_data()[i];
     if (input->state.load(std::memory_order_acquire) == state_ready && !input->multi)

@@ -9,8 +9,8 @@
 
 namespace mlxc {
 
-// Records an op with one output on the current stream. Inputs are borrowed. `params` points to the op's parameter struct
-// (struct_size set), or is null if it has none; it is copied.
+// Records an op with one output on the current stream. Inputs are borrowed. `params` points to the op's
+// parameter struct (struct_size set), or is null if it has none; it is copied.
 Array record(int op, Node* const* inputs, int n_inputs, const void* params);
 // Records an op with several outputs.
 std::vector<Array> record_many(int op, Node* const* inputs, int n_inputs, const void* params);

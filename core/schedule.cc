@@ -176,6 +176,7 @@ void run_batch(const Order& order) {
       continue;
     }
     settle(node, state_ready);
+    if (mixed && !node->stream->device->synchronous()) reclaim_in_flight(node->stream);
     if (wanted_on_host && !node->stream->device->synchronous()) {
       try {
         start_host_copy(node);

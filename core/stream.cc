@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "core/error.h"
 #include "core/registry.h"
@@ -66,8 +68,23 @@ DeviceState& open_locked(Devices& all, mlxc_device id) {
   return state;
 }
 
+// The thread that ends the process, once it does: kernels of other threads must have ended before the
+// libraries that they run in, OpenBLAS above all, give up their memory.
+std::atomic<bool> exiting{false};
+std::thread::id exiting_thread;
+
+void wait_for_kernels_at_exit() {
+  exiting_thread = std::this_thread::get_id();
+  exiting.store(true);
+  Devices& all = devices();
+  std::lock_guard hold(all.lock);
+  for (auto& [id, state] : all.states)
+    for (auto& stream : state.streams) std::lock_guard wait(stream->lock);
+}
+
 // The lock is held.
 Stream* new_stream_locked(DeviceState& state) {
+  [[maybe_unused]] static const int registered = std::atexit(wait_for_kernels_at_exit);
   auto stream = std::make_unique<Stream>();
   stream->device = state.device.get();
   stream->index = static_cast<int32_t>(state.streams.size());
@@ -123,6 +140,12 @@ void release_passed(Stream* stream) {
   for (Buffer* buffer : done) release_buffer(buffer);
 }
 
+void note_reached(Stream* stream, uint64_t value) {
+  uint64_t known = stream->reached.load();
+  while (known < value && !stream->reached.compare_exchange_weak(known, value)) {
+  }
+}
+
 // A wait of the stream failed. Everything not known to be done counts as failed, until the backend,
 // asked value by value, says which was the first. Work that another thread submits meanwhile either is
 // below `last` or sees the range.
@@ -149,7 +172,7 @@ void settle_failure(Stream* stream, mlxc_error* error) {
     }
   }
   release_error(table.stream_wait(stream->handle, last, -1, &reached));
-  stream->reached.store(last);
+  note_reached(stream, last);
   release_passed(stream);
 }
 
@@ -197,6 +220,16 @@ Stream* current_stream() {
 
 Stream* exchange_thread_stream(Stream* stream) { return std::exchange(thread_stream, stream); }
 
+std::unique_lock<std::mutex> lock_for_work(Stream* stream) {
+  std::unique_lock hold(stream->lock);
+  while (exiting.load() && std::this_thread::get_id() != exiting_thread) {
+    hold.unlock();
+    std::this_thread::sleep_for(std::chrono::hours(1));  // the process ends meanwhile
+    hold.lock();
+  }
+  return hold;
+}
+
 Event pending_event(Stream* stream) {
   stream->unsignaled = true;
   return {stream, stream->signaled.load() + 1};
@@ -205,6 +238,34 @@ Event pending_event(Stream* stream) {
 void keep_in_flight(Stream* stream, Buffer* buffer) {
   retain_buffer(buffer);
   stream->in_flight.push_back({stream->signaled.load() + 1, buffer});
+}
+
+void reclaim_in_flight(Stream* stream) {
+  uint64_t low, high;
+  {
+    std::lock_guard hold(stream->lock);
+    if (stream->in_flight.size() < stream->reclaim_at) return;
+    signal_locked(stream);
+    low = stream->in_flight.front().value;
+    high = stream->signaled.load();
+  }
+  // The greatest value that the timeline has reached, by bisection; the last one is the likeliest.
+  for (uint64_t value = high; low <= high; value = low + (high - low) / 2) {
+    int32_t reached = 0;
+    if (mlxc_error* error = stream->device->backend->table.stream_wait(stream->handle, value, 0, &reached)) {
+      settle_failure(stream, error);
+      break;
+    }
+    if (reached) {
+      note_reached(stream, value);
+      low = value + 1;
+    } else {
+      high = value - 1;
+    }
+  }
+  release_passed(stream);
+  std::lock_guard hold(stream->lock);
+  stream->reclaim_at = std::max<size_t>(256, 2 * stream->in_flight.size());
 }
 
 void signal_stream(Stream* stream, uint64_t value) {
@@ -236,9 +297,7 @@ bool wait_event(const Event& event, int64_t timeout_ns) {
         break;
       }
       if (reached) {
-        uint64_t known = stream->reached.load();
-        while (known < event.value && !stream->reached.compare_exchange_weak(known, event.value)) {
-        }
+        note_reached(stream, event.value);
         break;
       }
       if (timeout_ns >= 0 && (left -= slice) <= 0) return false;

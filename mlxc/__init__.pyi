@@ -3,7 +3,7 @@
 Written by tools/check_stubs.py; do not edit.
 """
 
-# ruff: noqa: E501, F401, I001
+# ruff: noqa: E501, I001
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, overload
@@ -278,19 +278,29 @@ class array:
 
 class finfo:
     def __init__(self, arg: _Dtype, /) -> None: ...
-    bits: int
-    dtype: Dtype
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
+    @property
+    def bits(self) -> int: ...
+    @property
+    def dtype(self) -> Dtype: ...
+    @property
+    def eps(self) -> float: ...
+    @property
+    def max(self) -> float: ...
+    @property
+    def min(self) -> float: ...
+    @property
+    def smallest_normal(self) -> float: ...
 
 class iinfo:
     def __init__(self, arg: _Dtype, /) -> None: ...
-    bits: int
-    dtype: Dtype
-    max: int
-    min: int
+    @property
+    def bits(self) -> int: ...
+    @property
+    def dtype(self) -> Dtype: ...
+    @property
+    def max(self) -> int: ...
+    @property
+    def min(self) -> int: ...
 
 __version__: str
 __array_api_version__: str

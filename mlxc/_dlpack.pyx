@@ -9,7 +9,8 @@ from libc.stdlib cimport free, malloc
 from mlxc._buffer cimport COPY_ALWAYS, COPY_NEVER, Copy, host_array
 from mlxc._capi cimport (
     MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_COMPLEX128, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
-    MLXC_INT8, MLXC_MAX_NDIM, MLXC_UINT8, int32_t, int64_t, mlxc_array, mlxc_array_dtype, mlxc_array_host, mlxc_array_ndim, mlxc_array_release, mlxc_array_retain,
+    MLXC_INT8, MLXC_MAX_NDIM, MLXC_UINT8, int32_t, int64_t, mlxc_array, mlxc_array_dtype, mlxc_array_host,
+    mlxc_array_ndim, mlxc_array_release, mlxc_array_retain,
     mlxc_array_shape, mlxc_array_size, mlxc_array_to_host, mlxc_array_wrap_host, mlxc_dtype,
     mlxc_dtype_size, mlxc_error, uint8_t, uint16_t, uint32_t, uint64_t,
 )

@@ -149,7 +149,7 @@ cdef int check_mask(Array mask, const int64_t* shape, int axis) except -1:
 
 cdef int make_plan(mlxc_array* h, list items, Plan* plan, list arrays) except -1:
     """Fills the plan; arrays[i] is the index array of axis i of the plan, where it has one."""
-    cdef int ndim = mlxc_array_ndim(h), taken = 0, axis = 0, i, k
+    cdef int ndim = mlxc_array_ndim(h), taken = 0, axis = 0, i, _k
     cdef const int64_t* shape = mlxc_array_shape(h)
     cdef bint has_ellipsis = False, has_advanced = False, is_advanced, ended = False, began = False
     memset(plan, 0, sizeof(Plan))
@@ -179,7 +179,7 @@ cdef int make_plan(mlxc_array* h, list items, Plan* plan, list arrays) except -1
             plan.n_new += 1
             add_full(plan, 1)
         elif item is Ellipsis:
-            for k in range(ndim - taken):
+            for _k in range(ndim - taken):
                 add_full(plan, shape[axis])
                 axis += 1
         elif type(item) is bool:
@@ -216,7 +216,7 @@ cdef int make_plan(mlxc_array* h, list items, Plan* plan, list arrays) except -1
 
 cdef bint plan_basic(mlxc_array* h, object key, Plan* plan) except -1:
     """The plan of a key of ints, slices, None and one ellipsis, the common kind; False for any other key."""
-    cdef int ndim = mlxc_array_ndim(h), taken = 0, axis = 0, i, k
+    cdef int ndim = mlxc_array_ndim(h), taken = 0, axis = 0, i, k, _k
     cdef int n_items
     cdef bint has_ellipsis = False
     cdef const int64_t* shape = mlxc_array_shape(h)
@@ -254,7 +254,7 @@ cdef bint plan_basic(mlxc_array* h, object key, Plan* plan) except -1:
             plan.n_new += 1
             add_full(plan, 1)
         else:
-            for i in range(ndim - taken):
+            for _k in range(ndim - taken):
                 add_full(plan, shape[axis])
                 axis += 1
     while axis < ndim:

@@ -14,7 +14,8 @@ from mlxc._capi cimport (
     MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_COMPLEX128, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
     MLXC_INT8, MLXC_INT16, MLXC_INT32, MLXC_INT64, MLXC_MAX_NDIM, MLXC_UINT8, MLXC_UINT16, MLXC_UINT32,
     MLXC_UINT64, int32_t, int64_t, mlxc_array, mlxc_array_dtype, mlxc_array_from_host,
-    mlxc_array_ndim, mlxc_array_shape, mlxc_astype, mlxc_concatenate, mlxc_dtype, mlxc_dtype_size, mlxc_expand_dims, mlxc_promote,
+    mlxc_array_ndim, mlxc_array_shape, mlxc_astype, mlxc_concatenate, mlxc_dtype, mlxc_dtype_size,
+    mlxc_expand_dims, mlxc_promote,
     mlxc_reshape, uint8_t, uint16_t, uint32_t,
 )
 from mlxc._dtype cimport dtype_object

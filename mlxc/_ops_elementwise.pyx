@@ -504,4 +504,3 @@ def stop_gradient(a, /, *, stream=None):
         array(3, dtype=float32)
     """
     return op_stop_gradient(as_array(a), to_stream(stream))
-

@@ -1,8 +1,8 @@
 # The element-wise functions that are one op each: generated from ops.toml, with the names that the Python array API
 # standard gives them. Nothing is written by hand here; what needs more is in _ops_elementwise.pyx.
-from mlxc._array cimport apply_binary, apply_unary
+from mlxc._array cimport apply_binary, apply_unary  # no-cython-lint: the included file uses them
 from mlxc._capi cimport *
-from mlxc._device cimport to_stream
+from mlxc._device cimport to_stream  # no-cython-lint: as above
 
 include "ops_wrappers.pxi"
 

@@ -1,8 +1,8 @@
 # Every op as a cdef function on Array (generated) and the helpers that composed functions share. The modules of free
 # functions are built on this and on nothing else of the C library.
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc  # no-cython-lint: the included file uses both
 
-from mlxc._args cimport Axes, Shape, to_axes, to_axis, to_shape
+from mlxc._args cimport Axes, Shape, to_axes, to_axis, to_shape  # no-cython-lint: as above
 from mlxc._array cimport as_array, as_operand, wrap
 from mlxc._capi cimport *
 from mlxc._dtype cimport is_inexact

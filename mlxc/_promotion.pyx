@@ -7,7 +7,7 @@ from mlxc._capi cimport (
     mlxc_array_dtype, mlxc_dtype, mlxc_promote,
 )
 from mlxc._dtype cimport (
-    Dtype, dtype_object, is_complex, is_floating, is_inexact, is_integer, is_unsigned, to_dtype,
+    dtype_object, is_complex, is_floating, is_inexact, is_integer, is_unsigned, to_dtype,
 )
 from mlxc._error cimport check
 from mlxc._scalar cimport KIND_NONE, is_numpy_scalar, own_dtype, plain_number, scalar_kind, weak_dtype

@@ -18,10 +18,9 @@ from mlxc._random_key cimport pick_key
 from mlxc._truncated cimport draw_truncated
 
 from mlxc._ops_shape import broadcast_shapes
-from mlxc._random_key import key, seed, split, state
 
-__all__ = ["bernoulli", "bits", "categorical", "gumbel", "key", "laplace", "normal", "permutation", "randint", "seed",
-           "split", "state", "truncated_normal", "uniform"]
+__all__ = ["bernoulli", "bits", "categorical", "gumbel", "laplace", "normal", "permutation", "randint",
+           "truncated_normal", "uniform"]
 
 # The greatest number below one of each dtype.
 cdef dict BELOW_ONE = {MLXC_FLOAT16: 1 - 2.0**-11, MLXC_BFLOAT16: 1 - 2.0**-8, MLXC_FLOAT32: 1 - 2.0**-24,

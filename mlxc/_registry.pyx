@@ -3,7 +3,7 @@
 # Called by mlxc.info, by _plugins.py and at import for the version.
 from mlxc._capi cimport (
     MLXC_CPU, int32_t, mlxc_backend_attempt, mlxc_backend_attempt_count, mlxc_backend_attempt_get,
-    mlxc_backend_load, mlxc_has_feature, mlxc_init, mlxc_kernel_exists, mlxc_log_read, mlxc_op_from_name,
+    mlxc_backend_load, mlxc_has_feature, mlxc_kernel_exists, mlxc_log_read, mlxc_op_from_name,
     mlxc_version,
 )
 from mlxc._device cimport to_device
@@ -32,7 +32,6 @@ def backend_attempts():
     cdef mlxc_backend_attempt attempt
     cdef list out = []
     cdef size_t i
-    check(mlxc_init())
     for i in range(mlxc_backend_attempt_count()):
         attempt.struct_size = sizeof(attempt)
         check(mlxc_backend_attempt_get(i, &attempt))

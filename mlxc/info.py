@@ -1,6 +1,7 @@
 """`python -m mlxc.info`: versions, backends and why one is missing, devices, and a self test of each.
 
-Called by people who wonder what mlxc found on their machine. Exit status 1 if a self test fails.
+Called by people who wonder what mlxc found on their machine. Exit status 1 if a self test fails or there is no
+CPU backend.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def main() -> int:
     print("backends:")
     print("\n".join(describe_attempts()))
     print("devices:")
-    passed = True
+    passed = mx.device_count(mx.cpu) > 0
+    if not passed:
+        print("  no CPU: nothing can be computed until a CPU backend is loaded")
     for kind in (mx.cpu, mx.gpu):
         for index in range(mx.device_count(kind)):
             lines, ok = describe_device(mx.Device(kind, index))

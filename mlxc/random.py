@@ -1,4 +1,18 @@
-"""Random numbers: mlxc.random, as mlx.core.random. Everything is in the compiled module _random."""
+"""Random numbers: mlxc.random, as mlx.core.random. Keys are in the compiled module _random_key, draws in _random."""
 
-from ._random import *  # noqa: F403
-from ._random import __all__  # noqa: F401
+from ._random import (
+           bernoulli,
+           bits,
+           categorical,
+           gumbel,
+           laplace,
+           normal,
+           permutation,
+           randint,
+           truncated_normal,
+           uniform,
+)
+from ._random_key import key, seed, split, state
+
+__all__ = ["bernoulli", "bits", "categorical", "gumbel", "key", "laplace", "normal", "permutation", "randint", "seed",
+           "split", "state", "truncated_normal", "uniform"]  # fmt: skip

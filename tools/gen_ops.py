@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from opgen import c_header, core, python  # noqa: E402
-from opgen.table import read_table  # noqa: E402
+from opgen import c_header, core, python
+from opgen.table import read_table
 
 WRITERS = {
     "header": c_header.write_header,

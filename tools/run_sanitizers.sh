@@ -16,7 +16,7 @@ jobs=${JOBS:-2}
 # build NAME SANITIZERS
 build() {
   local name=$1 sanitizers=$2
-  local options=(-Dpython=false -Dtests=true -Dcpu_variants=false -Dbuildtype=debugoptimized
+  local options=(-Dpython=false -Dtests=true -Dcpu_variants=false -Doptimization=1 -Ddebug=true
     "-Db_sanitize=$sanitizers" -Db_lundef=false)
   if [ -d "$folder/$name/meson-private" ]; then
     meson configure "$folder/$name" "${options[@]}"
@@ -46,8 +46,8 @@ without_randomisation() {
 run_thread() {
   build thread thread
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-  without_randomisation meson test -C "$folder/thread" --no-rebuild --num-processes "$jobs" --timeout-multiplier 4 --print-errorlogs \
-    threads 'far ordering late' 'far ordering paused' 'far poison late' embed
+  without_randomisation meson test -C "$folder/thread" --no-rebuild --num-processes "$jobs" \
+    --timeout-multiplier 4 --print-errorlogs threads 'far ordering late' 'far ordering paused' 'far poison late' embed
 }
 
 case "$which" in

@@ -183,7 +183,8 @@ mlxc_error* copy_bytes(mlxc_backend_stream*, int32_t direction, mlxc_backend_mem
 
 mlxc_error* fill_bytes(mlxc_backend_stream*, mlxc_backend_memory* dst, int64_t offset, const void* pattern,
                        int64_t pattern_size, int64_t count) {
-  if (pattern_size != 1 && pattern_size != 2 && pattern_size != 4 && pattern_size != 8 && pattern_size != 16) {
+  if (pattern_size != 1 && pattern_size != 2 && pattern_size != 4 && pattern_size != 8 &&
+      pattern_size != 16) {
     return make_error(MLXC_ERROR_VALUE, "a fill pattern has 1, 2, 4, 8 or 16 bytes, not %lld",
                       static_cast<long long>(pattern_size));
   }

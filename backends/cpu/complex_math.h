@@ -1,8 +1,8 @@
 /* Elementary functions of complex numbers over dense arrays, in double.
  *
- * Called by the loops of unary, binary, reduce and scan kernels for complex64 (which converts) and complex128.
- * Defined in kernels/complex_math.cc, compiled once: the work is in the C library, so an instruction set of
- * our own would gain nothing.
+ * Called by the loops of unary, binary, reduce and scan kernels for complex64 (which converts) and
+ * complex128. Defined in kernels/complex_math.cc, compiled once: the work is in the C library, so an
+ * instruction set of our own would gain nothing.
  */
 #ifndef MLXC_CPU_COMPLEX_MATH_H
 #define MLXC_CPU_COMPLEX_MATH_H

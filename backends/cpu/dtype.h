@@ -33,14 +33,14 @@ template <mlxc_dtype D>
 struct TypeOf;
 template <class T>
 struct DtypeOf;
-#define MLXC_MAP_DTYPE(D, T)                  \
-  template <>                                 \
-  struct TypeOf<D> {                          \
-    using type = T;                           \
-  };                                          \
-  template <>                                 \
-  struct DtypeOf<T> {                         \
-    static constexpr mlxc_dtype value = D;    \
+#define MLXC_MAP_DTYPE(D, T)               \
+  template <>                              \
+  struct TypeOf<D> {                       \
+    using type = T;                        \
+  };                                       \
+  template <>                              \
+  struct DtypeOf<T> {                      \
+    static constexpr mlxc_dtype value = D; \
   };
 MLXC_MAP_DTYPE(MLXC_BOOL, bool)
 MLXC_MAP_DTYPE(MLXC_UINT8, uint8_t)

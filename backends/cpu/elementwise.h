@@ -46,9 +46,7 @@ struct LoopTable {
 /* The loop of a table row for element type T; halves use the float loop. */
 template <template <class> class LoopOf, class... Ts>
 constexpr void set_loops(LoopTable& table, Cost cost) {
-  ((table.entries[DtypeOf<Ts>::value] =
-        LoopEntry{&LoopOf<ComputeOf<Ts>>::run, is_half<Ts>, cost}),
-   ...);
+  ((table.entries[DtypeOf<Ts>::value] = LoopEntry{&LoopOf<ComputeOf<Ts>>::run, is_half<Ts>, cost}), ...);
 }
 
 /* Runs one loop over the whole call. */

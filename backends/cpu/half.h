@@ -32,9 +32,7 @@ MLXC_INLINE To bit_cast(From value) {
   return result;
 }
 
-MLXC_INLINE float to_float(BFloat value) {
-  return bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
-}
+MLXC_INLINE float to_float(BFloat value) { return bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
 
 MLXC_INLINE BFloat to_bfloat(float value) {
   uint32_t bits = bit_cast<uint32_t>(value);

@@ -64,8 +64,9 @@ mlxc_error* pick_isa(Isa* isa) {
   for (Isa known : {Isa::kBase, Isa::kV3, Isa::kV4}) {
     if (std::strcmp(wanted, isa_name(known)) != 0) continue;
     if (known > best) {
-      return make_error(MLXC_ERROR_VALUE, "MLXC_CPU_ISA is \"%s\", but the best this CPU and build have is \"%s\"",
-                        wanted, isa_name(best));
+      return make_error(MLXC_ERROR_VALUE,
+                        "MLXC_CPU_ISA is \"%s\", but the best this CPU and build have is \"%s\"", wanted,
+                        isa_name(best));
     }
     *isa = known;
     return nullptr;

@@ -179,7 +179,8 @@ MLXC_INLINE float sigmoid_f32(float x) {
 MLXC_INLINE float tanh_f32(float x) {
   float a = __builtin_fabsf(x);
   float z = a * a;
-  float p = polynomial(z, -0.33333333f, 0.133333f, -0.053958462f, 0.021762503f, -0.0083231871f, 0.0022695017f);
+  float p =
+      polynomial(z, -0.33333333f, 0.133333f, -0.053958462f, 0.021762503f, -0.0083231871f, 0.0022695017f);
   float small = fma(x * z, p, x);
   float large = 1.0f - 2.0f / (exp_f32(a + a) + 1.0f);
   return __builtin_copysignf(a < 0.625f ? small : large, x);
@@ -307,16 +308,17 @@ MLXC_INLINE float erf_f32(float x) {
   double a = __builtin_fabsf(x);
   double z = static_cast<double>(x) * x;
   /* erf(x) / x as a polynomial of x^2 on [0, 1], relative 2e-14 */
-  double small = x * polynomial(z, 1.1283791670954939, -0.37612638902808615, 0.11283791658548713,
-                                -0.026866169050599326, 0.0052239671935439, -0.00085479337365196328,
-                                0.00012046261269779797, -1.4795031400662045e-05, 1.5306373163641084e-06,
-                                -1.0469110332151208e-07);
+  double small =
+      x * polynomial(z, 1.1283791670954939, -0.37612638902808615, 0.11283791658548713, -0.026866169050599326,
+                     0.0052239671935439, -0.00085479337365196328, 0.00012046261269779797,
+                     -1.4795031400662045e-05, 1.5306373163641084e-06, -1.0469110332151208e-07);
   /* log(erfc(x)) on [1, 4], absolute 5e-9; beyond 4 erf rounds to 1 */
   double c = a > 4.0 ? 4.0 : a;
-  double large = 1.0 - exp_core(polynomial(c, 0.00041632921770974959, -1.1306751441818166, -0.6309530298165722,
-                                           -0.11105501737188005, 0.027099523293990374, -0.0050649469202164845,
-                                           0.0006858366830115038, -6.2298353251614503e-05,
-                                           3.3216845907317218e-06, -7.5826819697252746e-08));
+  double large =
+      1.0 - exp_core(polynomial(c, 0.00041632921770974959, -1.1306751441818166, -0.6309530298165722,
+                                -0.11105501737188005, 0.027099523293990374, -0.0050649469202164845,
+                                0.0006858366830115038, -6.2298353251614503e-05, 3.3216845907317218e-06,
+                                -7.5826819697252746e-08));
   return a < 1.0 ? static_cast<float>(small) : __builtin_copysignf(static_cast<float>(large), x);
 }
 
@@ -357,6 +359,14 @@ MLXC_INLINE float power_f32(float base, float exponent) {
   result = magnitude == 1.0 && __builtin_fabs(y) == kInf ? 1.0 : result;
   result = base == 1.0f || exponent == 0.0f ? 1.0 : result;
   return static_cast<float>(result);
+}
+
+/* For bases in (0, inf) and finite exponents, where power has no special cases. */
+MLXC_INLINE bool is_plain_power(float base, float exponent) {
+  return (base > 0.0f) & (base < kInf32) & (__builtin_fabsf(exponent) < kInf32);
+}
+MLXC_INLINE float power_plain_f32(float base, float exponent) {
+  return static_cast<float>(exp_core(static_cast<double>(exponent) * log_positive(base)));
 }
 
 MLXC_INLINE float logaddexp_f32(float a, float b) {

@@ -77,8 +77,9 @@ mlxc_error* allocate_memory(size_t size, mlxc_backend_memory** memory) {
   size_t live = live_bytes.fetch_add(size) + size;
   if (live > total_memory()) {
     live_bytes.fetch_sub(size);
-    return make_error(MLXC_ERROR_MEMORY, "cannot allocate %zu bytes: %zu of the machine's %zu are in use by arrays",
-                      size, live - size, total_memory());
+    return make_error(MLXC_ERROR_MEMORY,
+                      "cannot allocate %zu bytes: %zu of the machine's %zu are in use by arrays", size,
+                      live - size, total_memory());
   }
   auto* block = new (std::nothrow) mlxc_backend_memory{nullptr, size, 0, true};
   if (block != nullptr) {
@@ -87,7 +88,8 @@ mlxc_error* allocate_memory(size_t size, mlxc_backend_memory** memory) {
       block->mapped = (size + page - 1) / page * page;
       block->pointer = map_huge(block->mapped);
     } else {
-      block->pointer = std::aligned_alloc(kAlignment, size ? (size + kAlignment - 1) / kAlignment * kAlignment : kAlignment);
+      block->pointer = std::aligned_alloc(
+          kAlignment, size ? (size + kAlignment - 1) / kAlignment * kAlignment : kAlignment);
     }
   }
   if (block == nullptr || block->pointer == nullptr) {

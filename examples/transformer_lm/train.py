@@ -4,7 +4,7 @@
 
 Prints training and validation loss beside a progress bar, compares the result with a table of byte
 pairs, saves the loss curve as loss.png and shows a text that the model makes up. --help lists the
-options; the defaults take about a minute on two cores.
+options; the defaults take less than a minute on two free cores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", type=Path, default=HERE.parent / "data" / "hamlet.txt", help="an ASCII text")
     parser.add_argument("--out", type=Path, default=Path("loss.png"), help="where the loss curve goes")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--context", type=int, default=64)
     parser.add_argument("--width", type=int, default=128)

@@ -26,14 +26,12 @@ MLXC_API mlxc_error* mlxc_array_from_host(const void* data, mlxc_dtype dtype, in
                                           const int64_t* shape, mlxc_array** out);
 /* Copies host elements laid out with `strides` (in bytes, any sign). */
 MLXC_API mlxc_error* mlxc_array_from_strided(const void* data, mlxc_dtype dtype, int32_t ndim,
-                                             const int64_t* shape, const int64_t* strides,
-                                             mlxc_array** out);
+                                             const int64_t* shape, const int64_t* strides, mlxc_array** out);
 /* Uses host memory without a copy; `release(context)` is called, from any thread, when the last
  * array that needs it is gone. The bytes must not change until then. Strides in bytes, or NULL. */
-MLXC_API mlxc_error* mlxc_array_wrap_host(void* data, mlxc_dtype dtype, int32_t ndim,
-                                          const int64_t* shape, const int64_t* strides,
-                                          void (*release)(void* context), void* context,
-                                          mlxc_array** out);
+MLXC_API mlxc_error* mlxc_array_wrap_host(void* data, mlxc_dtype dtype, int32_t ndim, const int64_t* shape,
+                                          const int64_t* strides, void (*release)(void* context),
+                                          void* context, mlxc_array** out);
 /* 0-d arrays. A scalar that does not fit `dtype` is MLXC_ERROR_VALUE. */
 MLXC_API mlxc_error* mlxc_array_from_bool(int32_t value, mlxc_dtype dtype, mlxc_array** out);
 MLXC_API mlxc_error* mlxc_array_from_int(int64_t value, mlxc_dtype dtype, mlxc_array** out);
@@ -84,14 +82,14 @@ MLXC_API mlxc_error* mlxc_array_item_complex(mlxc_array* array, double* re, doub
 
 /* ---- dtypes and shapes ---------------------------------------------------------------------- */
 
-MLXC_API size_t mlxc_dtype_size(mlxc_dtype dtype);      /* bytes, 0 for an unknown dtype */
-MLXC_API const char* mlxc_dtype_name(mlxc_dtype dtype); /* "float32", NULL for an unknown dtype */
+MLXC_API size_t mlxc_dtype_size(mlxc_dtype dtype);          /* bytes, 0 for an unknown dtype */
+MLXC_API const char* mlxc_dtype_name(mlxc_dtype dtype);     /* "float32", NULL for an unknown dtype */
 MLXC_API mlxc_dtype mlxc_dtype_from_name(const char* name); /* -1 if unknown */
 /* The dtype that two arrays of dtypes a and b promote to. */
 MLXC_API mlxc_error* mlxc_promote(mlxc_dtype a, mlxc_dtype b, mlxc_dtype* out);
 /* NumPy's broadcasting; out_shape has room for MLXC_MAX_NDIM sizes. */
-MLXC_API mlxc_error* mlxc_broadcast_shapes(int32_t ndim_a, const int64_t* a, int32_t ndim_b,
-                                           const int64_t* b, int32_t* out_ndim, int64_t* out_shape);
+MLXC_API mlxc_error* mlxc_broadcast_shapes(int32_t ndim_a, const int64_t* a, int32_t ndim_b, const int64_t* b,
+                                           int32_t* out_ndim, int64_t* out_shape);
 
 #ifdef __cplusplus
 }

@@ -146,10 +146,10 @@ typedef struct mlxc_device_info {
   uint32_t flags;
   char name[128];
   char architecture[64];
-  char features[256];      /* words with spaces between, for people and for mlxc.info */
-  int64_t memory_size;     /* bytes, 0 = unknown */
-  int64_t alignment;       /* of allocations, bytes */
-  mlxc_dtype_mask dtypes;  /* dtypes the device can hold and copy */
+  char features[256];     /* words with spaces between, for people and for mlxc.info */
+  int64_t memory_size;    /* bytes, 0 = unknown */
+  int64_t alignment;      /* of allocations, bytes */
+  mlxc_dtype_mask dtypes; /* dtypes the device can hold and copy */
 } mlxc_device_info;
 
 enum { MLXC_COPY_DEVICE_TO_DEVICE = 0, MLXC_COPY_HOST_TO_DEVICE = 1, MLXC_COPY_DEVICE_TO_HOST = 2 };
@@ -192,7 +192,8 @@ typedef struct mlxc_backend {
    * work that was already queued behind the failure is skipped, and the first wait that returns the
    * error with nothing left in the queue makes the stream usable again. May be called by any thread
    * without the stream's lock. */
-  mlxc_error* (*stream_wait)(mlxc_backend_stream* stream, uint64_t value, int64_t timeout_ns, int32_t* reached);
+  mlxc_error* (*stream_wait)(mlxc_backend_stream* stream, uint64_t value, int64_t timeout_ns,
+                             int32_t* reached);
 
   /* Bytes, in stream order. `copy`: the host side is a plain pointer given as host, NULL for
    * device to device; host bytes stay valid until the stream has passed the copy. `fill` repeats

@@ -32,18 +32,17 @@ typedef struct mlxc_closure {
 /* Outputs of the function, and for each primal the vector-Jacobian product with the cotangents (one
  * an output, of its shape and dtype). */
 MLXC_API mlxc_error* mlxc_vjp(const mlxc_closure* fn, mlxc_array* const* primals, size_t n_primals,
-                              mlxc_array* const* cotangents, size_t n_cotangents,
-                              mlxc_arrays* outputs, mlxc_arrays* vjps);
+                              mlxc_array* const* cotangents, size_t n_cotangents, mlxc_arrays* outputs,
+                              mlxc_arrays* vjps);
 /* Outputs of the function, and for each output the Jacobian-vector product with the tangents (one a
  * primal, of its shape and dtype). */
-MLXC_API mlxc_error* mlxc_jvp(const mlxc_closure* fn, mlxc_array* const* primals,
-                              mlxc_array* const* tangents, size_t n_primals, mlxc_arrays* outputs,
-                              mlxc_arrays* jvps);
+MLXC_API mlxc_error* mlxc_jvp(const mlxc_closure* fn, mlxc_array* const* primals, mlxc_array* const* tangents,
+                              size_t n_primals, mlxc_arrays* outputs, mlxc_arrays* jvps);
 /* Outputs, and the gradients of the first output, which must have one element, with respect to the
  * inputs named by argnums (NULL: all). Outputs after the first are not differentiated. */
-MLXC_API mlxc_error* mlxc_value_and_grad(const mlxc_closure* fn, mlxc_array* const* inputs,
-                                         size_t n_inputs, const size_t* argnums, size_t n_argnums,
-                                         mlxc_arrays* outputs, mlxc_arrays* gradients);
+MLXC_API mlxc_error* mlxc_value_and_grad(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
+                                         const size_t* argnums, size_t n_argnums, mlxc_arrays* outputs,
+                                         mlxc_arrays* gradients);
 MLXC_API mlxc_error* mlxc_grad(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
                                const size_t* argnums, size_t n_argnums, mlxc_arrays* gradients);
 

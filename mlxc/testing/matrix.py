@@ -40,5 +40,7 @@ def format_matrix(matrix: dict[str, dict[str, str]]) -> str:
     lines = [" " * width + " " + " ".join(f"{name:>4}" for name in _SHORT)]
     for op, entries in matrix.items():
         lines.append(f"{op:<{width}} " + " ".join(f"{_MARKS[entry]:>4}" for entry in entries.values()))
-    lines.append("x kernel of the device's own   v view, needs none   c cast first   . none: decomposed or left to the CPU")
+    lines.append(
+        "x kernel of the device's own   v view, needs none   c cast first   . none: decomposed or left to the CPU"
+    )
     return "\n".join(lines)

@@ -158,6 +158,7 @@ SCENARIOS = {
     "ordering": {},
     "partial": {},
     "gradient": {},
+    "backlog": {},
     "overlap": {"FAR_DELAY_US": 20000},
     "memory": {"FAR_ALLOC_LIMIT": 1 << 20},
     "poison": {"FAR_FAIL_OP": 3},

@@ -30,7 +30,8 @@ def test_version_is_the_same_in_python_c_and_metadata():
 
 
 def test_import_brings_neither_numpy_nor_other_packages():
-    code = "import sys, mlxc; print([n for n in ('numpy', 'scipy', 'matplotlib', 'importlib.metadata') if n in sys.modules])"
+    names = ("numpy", "scipy", "matplotlib", "importlib.metadata")
+    code = f"import sys, mlxc; print([n for n in {names} if n in sys.modules])"
     assert run_python(code).strip() == "[]"
 
 

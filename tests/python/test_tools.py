@@ -13,6 +13,7 @@ TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import check_ops  # noqa: E402
+from opgen import python  # noqa: E402
 from opgen.table import read_table  # noqa: E402
 
 
@@ -73,3 +74,9 @@ def test_a_broken_table_is_refused(tmp_path):
 def test_unknown_arguments_are_refused():
     for tool in ("check_ops.py", "check_stubs.py", "gen_ops.py"):
         assert run(tool, "--unheard-of").returncode == 2
+
+
+def test_the_page_of_ops_is_what_the_table_says():
+    table = TOOLS.parent / "include/mlxc/ops.toml"
+    page = (TOOLS.parent / "docs/ops.md").read_text(encoding="utf-8")
+    assert page == python.write_docs(read_table(table)), "run: tools/gen_ops.py include/mlxc/ops.toml docs docs/ops.md"

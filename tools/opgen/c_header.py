@@ -24,7 +24,7 @@ def c_arguments(op: Op) -> list[str]:
 
 def prototype(op: Op) -> str:
     outs = ["mlxc_array** out"] if len(op.outputs) == 1 else [f"mlxc_array** {name}" for name in op.outputs]
-    return f"mlxc_error* mlxc_{op.name}({', '.join(c_arguments(op) + ['mlxc_stream* stream'] + outs)})"
+    return f"mlxc_error* mlxc_{op.name}({', '.join([*c_arguments(op), 'mlxc_stream* stream', *outs])})"
 
 
 def params_struct(op: Op) -> str:
@@ -63,7 +63,7 @@ typedef struct mlxc_sizes {
 def write_header(ops: list[Op]) -> str:
     out = [HEAD, "/* ---- op numbers: part of the ABI, never reused ---- */\n\nenum {\n  MLXC_OP_NONE = 0,\n"]
     out += [f"  MLXC_OP_{op.name.upper()} = {op.number},\n" for op in ops]
-    out.append("  MLXC_OP_COUNT = %d /* one past the last; grows */\n};\n\n" % (ops[-1].number + 1))
+    out.append(f"  MLXC_OP_COUNT = {ops[-1].number + 1} /* one past the last; grows */\n}};\n\n")
     out.append("/* ---- parameter structs ---- */\n\n")
     out += [params_struct(op) + "\n\n" for op in ops if op.params]
     out.append("/* ---- the ops, for programs that embed mlxc (backends do not need these) ---- */\n\n")
@@ -73,8 +73,9 @@ def write_header(ops: list[Op]) -> str:
                "/* How many arrays the op makes. */\nMLXC_API int32_t mlxc_op_output_count(int32_t op);\n\n"
                "/* Any op by number. params points to the op's parameter struct, or is NULL if it has none. outputs\n"
                " * has room for n_outputs arrays, which must be what the op makes. */\n"
-               "MLXC_API mlxc_error* mlxc_apply(int32_t op, mlxc_array* const* inputs, size_t n_inputs, const void* params,\n"
-               "                                mlxc_stream* stream, mlxc_array** outputs, size_t n_outputs);\n\n")
+               "MLXC_API mlxc_error* mlxc_apply(int32_t op, mlxc_array* const* inputs, size_t n_inputs,\n"
+               "                                const void* params, mlxc_stream* stream, mlxc_array** outputs,\n"
+               "                                size_t n_outputs);\n\n")
     for op in ops:
         out.append(f"/* {op.doc} */\nMLXC_API {prototype(op)};\n")
     out.append("\n#ifdef __cplusplus\n}\n#endif\n#endif\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .c_header import C_TYPE, LIST_ITEM, prototype
+from .c_header import LIST_ITEM, prototype
 from .table import Op
 
 CXX_TYPE = {"bool": "bool", "i32": "int32_t", "i64": "int64_t", "f64": "double", "dtype": "mlxc_dtype",
@@ -78,7 +78,7 @@ def write_c_functions(ops: list[Op]) -> str:
             ins = "nullptr, 0"
         params = "&params" if op.params else "nullptr"
         if len(outs) == 1:
-            lines.append(f"    mlxc_array** const outs[] = {{out}};\n")
+            lines.append("    mlxc_array** const outs[] = {out};\n")
         else:
             lines.append(f"    mlxc_array** const outs[] = {{{', '.join(outs)}}};\n")
         lines.append(f"    record_c({op.number}, {ins}, {params}, stream, outs);\n  }});\n}}\n")
@@ -88,7 +88,8 @@ def write_c_functions(ops: list[Op]) -> str:
         lists = [name for name, kind in op.params.items() if kind in LIST_ITEM]
         if lists:
             checks = " ".join(f'check_count("{op.name}", "{name}", p.{name}.count);' for name in lists)
-            out.append(f"    case {op.number}: {{\n      const auto& p = *static_cast<const mlxc_{op.name}_params*>(params);\n"
+            out.append(f"    case {op.number}: {{\n"
+                       f"      const auto& p = *static_cast<const mlxc_{op.name}_params*>(params);\n"
                        f"      {checks}\n      break;\n    }}\n")
     out.append("  }\n}\n")
     return "".join(out)

@@ -140,5 +140,6 @@ def write_docs(ops: list[Op]) -> str:
            "| op | number | family | accepts | vjp | jvp | meaning |\n|---|---|---|---|---|---|---|\n"]  # fmt: skip
     for op in ops:
         grad = ["yes" if op.has_gradient(w) else getattr(op, w).removeprefix("none: ") for w in ("vjp", "jvp")]
-        out.append(f"| `{op.name}` | {op.number} | {op.family} | {op.accepts} | {grad[0]} | {grad[1]} | {op.doc} |\n")
+        meaning = op.doc.replace("|", "\\|")
+        out.append(f"| `{op.name}` | {op.number} | {op.family} | {op.accepts} | {grad[0]} | {grad[1]} | {meaning} |\n")
     return "".join(out)

@@ -78,7 +78,8 @@ def check_table(ops: list[Op]) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", op.name):
             raise ValueError(f"{where}: not a C identifier in lower case")
         if op.number < 1 or op.number in seen:
-            raise ValueError(f"{where}: number {op.number} is {'taken by ' + seen[op.number] if op.number in seen else 'below 1'}")
+            reason = f"taken by {seen[op.number]}" if op.number in seen else "below 1"
+            raise ValueError(f"{where}: number {op.number} is {reason}")
         seen[op.number] = op.name
         if op.accepts not in ACCEPTS:
             raise ValueError(f"{where}: accepts = {op.accepts!r} is none of {sorted(ACCEPTS)}")

@@ -55,7 +55,8 @@ int64_t find_extreme(const T* x, int64_t n) {
       T lanes[lanes_count];
       for (int k = 0; k < lanes_count; k++) lanes[k] = x[k];
       for (i = lanes_count; i + lanes_count <= n; i += lanes_count) {
-        for (int k = 0; k < lanes_count; k++) lanes[k] = beats<Greater>(x[i + k], lanes[k]) ? x[i + k] : lanes[k];
+        for (int k = 0; k < lanes_count; k++)
+          lanes[k] = beats<Greater>(x[i + k], lanes[k]) ? x[i + k] : lanes[k];
       }
       for (int k = 0; k < lanes_count; k++) best = beats<Greater>(lanes[k], best) ? lanes[k] : best;
     }
@@ -85,39 +86,41 @@ void by_rows(const ReducePlan& plan, const T* input, uint32_t* output) {
   using X = ComputeOf<T>;
   constexpr int64_t block = 1024;
   int64_t n = plan.n_reduced, stride = plan.reduced.inner_stride(0);
-  parallel_for(plan.n_kept, grain_for_bytes(static_cast<int64_t>(sizeof(T)) * (n + 4)), [&](int64_t begin, int64_t end) {
-    X dense[block];
-    Cursor<2> cursor(plan.kept, begin / plan.kept.inner);
-    int64_t column = begin % plan.kept.inner;
-    for (int64_t i = begin; i < end; i++) {
-      const T* x = input + cursor.offset[0] + column * plan.kept.inner_stride(0);
-      int64_t place = 0;
-      bool direct = false;
-      if constexpr (!is_half<T>) {
-        if (stride == 1) {
-          place = find_extreme<Greater>(x, n);
-          direct = true;
-        }
-      }
-      if (!direct) {
-        X best{};
-        for (int64_t first = 0; first < n; first += block) {
-          int64_t count = n - first < block ? n - first : block;
-          for (int64_t k = 0; k < count; k++) dense[k] = read(x[(first + k) * stride]);
-          int64_t at = find_extreme<Greater>(dense, count);
-          if (first == 0 || beats<Greater>(dense[at], best)) {
-            best = dense[at];
-            place = first + at;
-          }
-        }
-      }
-      output[cursor.offset[1] + column * plan.kept.inner_stride(1)] = static_cast<uint32_t>(place);
-      if (++column == plan.kept.inner) {
-        column = 0;
-        cursor.next();
-      }
-    }
-  });
+  parallel_for(plan.n_kept, grain_for_bytes(static_cast<int64_t>(sizeof(T)) * (n + 4)),
+               [&](int64_t begin, int64_t end) {
+                 X dense[block];
+                 Cursor<2> cursor(plan.kept, begin / plan.kept.inner);
+                 int64_t column = begin % plan.kept.inner;
+                 for (int64_t i = begin; i < end; i++) {
+                   const T* x = input + cursor.offset[0] + column * plan.kept.inner_stride(0);
+                   int64_t place = 0;
+                   bool direct = false;
+                   if constexpr (!is_half<T>) {
+                     if (stride == 1) {
+                       place = find_extreme<Greater>(x, n);
+                       direct = true;
+                     }
+                   }
+                   if (!direct) {
+                     X best{};
+                     for (int64_t first = 0; first < n; first += block) {
+                       int64_t count = n - first < block ? n - first : block;
+                       for (int64_t k = 0; k < count; k++) dense[k] = read(x[(first + k) * stride]);
+                       int64_t at = find_extreme<Greater>(dense, count);
+                       if (first == 0 || beats<Greater>(dense[at], best)) {
+                         best = dense[at];
+                         place = first + at;
+                       }
+                     }
+                   }
+                   output[cursor.offset[1] + column * plan.kept.inner_stride(1)] =
+                       static_cast<uint32_t>(place);
+                   if (++column == plan.kept.inner) {
+                     column = 0;
+                     cursor.next();
+                   }
+                 }
+               });
 }
 
 template <bool Greater, class T>

@@ -236,8 +236,8 @@ struct ZipFloored {
     if constexpr (P != Part::kQuotient) second[i] = r;
   }
 
-  static bool run_fast(const float* a, const float* b, float* first, float* second, int64_t begin, int64_t end,
-                       int64_t step_a, int64_t step_b) {
+  static bool run_fast(const float* a, const float* b, float* first, float* second, int64_t begin,
+                       int64_t end, int64_t step_a, int64_t step_b) {
     float left[256], right[256];
     int64_t n = end - begin;
     for (int64_t i = 0; i < n; i++) left[i] = a[(begin + i) * step_a];
@@ -273,13 +273,44 @@ struct Power {
   }
 };
 
-/* A fixed square is common enough (x ** 2) to have its own loop; it is also exact. */
+struct PlainPower {
+  static MLXC_INLINE float apply(float a, float b) { return math::power_plain_f32(a, b); }
+};
+
+/* A fixed square is common enough (x ** 2) to have its own loop; it is also exact. Of float32, blocks without
+ * special cases go a shorter way. */
 template <class T>
 struct ZipPower {
   static void run(const void* const* in, void* const* out, int64_t n, unsigned scalars) {
     if (scalars == 2 && *static_cast<const T*>(in[1]) == T(2)) {
       const void* square[2] = {in[0], in[0]};
       Zip<Multiply, T>::run(square, out, n, 0);
+      return;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      constexpr int64_t block = 256;
+      const float* a = static_cast<const float*>(in[0]);
+      const float* b = static_cast<const float*>(in[1]);
+      for (int64_t begin = 0; begin < n; begin += block) {
+        int64_t count = n - begin < block ? n - begin : block;
+        const float* left = scalars & 1 ? a : a + begin;
+        const float* right = scalars & 2 ? b : b + begin;
+        const void* part_in[2] = {left, right};
+        void* part_out[1] = {static_cast<float*>(out[0]) + begin};
+        int32_t special = 0;
+        if (scalars == 0) {
+          for (int64_t i = 0; i < count; i++) special |= !math::is_plain_power(left[i], right[i]);
+        } else if (scalars == 1) {
+          for (int64_t i = 0; i < count; i++) special |= !math::is_plain_power(*left, right[i]);
+        } else {
+          for (int64_t i = 0; i < count; i++) special |= !math::is_plain_power(left[i], *right);
+        }
+        if (special) {
+          Zip<Power, float>::run(part_in, part_out, count, scalars);
+        } else {
+          Zip<PlainPower, float>::run(part_in, part_out, count, scalars);
+        }
+      }
     } else {
       Zip<Power, T>::run(in, out, n, scalars);
     }
@@ -296,7 +327,8 @@ struct Extreme {
       bool less = a.re < b.re || (a.re == b.re && a.im < b.im);
       return less == Greater ? b : a;
     } else if constexpr (is_native_float<T>) {
-      /* the comparison is false for a NaN on the right, which is then taken; one on the left wins after that */
+      /* the comparison is false for a NaN on the right, which is then taken; one on the left wins after that
+       */
       T picked = (Greater ? a > b : a < b) ? a : b;
       return a != a ? a : picked;
     } else {
@@ -449,7 +481,8 @@ constexpr Tables make_tables() {
     t.table[MLXC_OP_POWER - kFirst].entries[dtype] =
         LoopEntry{&ZipPower<float>::run, dtype != MLXC_FLOAT32, Cost::kMath};
   }
-  t.table[MLXC_OP_POWER - kFirst].entries[MLXC_FLOAT64] = LoopEntry{&ZipPower<double>::run, false, Cost::kLibrary};
+  t.table[MLXC_OP_POWER - kFirst].entries[MLXC_FLOAT64] =
+      LoopEntry{&ZipPower<double>::run, false, Cost::kLibrary};
   set_complex<MLXC_OP_POWER>(t);
   set<Maximum, Zip, bool, MLXC_INTEGER_TYPES, MLXC_FLOAT_TYPES, MLXC_COMPLEX_TYPES>(t, MLXC_OP_MAXIMUM);
   set<Minimum, Zip, bool, MLXC_INTEGER_TYPES, MLXC_FLOAT_TYPES, MLXC_COMPLEX_TYPES>(t, MLXC_OP_MINIMUM);
@@ -465,7 +498,8 @@ constexpr Tables make_tables() {
   next[MLXC_FLOAT16] = LoopEntry{&Zip<NextBits<uint16_t, int16_t, 0x7c00>, uint16_t>::run};
   next[MLXC_BFLOAT16] = LoopEntry{&Zip<NextBits<uint16_t, int16_t, 0x7f80>, uint16_t>::run};
   next[MLXC_FLOAT32] = LoopEntry{&Zip<NextBits<uint32_t, int32_t, 0x7f800000u>, uint32_t>::run};
-  next[MLXC_FLOAT64] = LoopEntry{&Zip<NextBits<uint64_t, int64_t, UINT64_C(0x7ff0000000000000)>, uint64_t>::run};
+  next[MLXC_FLOAT64] =
+      LoopEntry{&Zip<NextBits<uint64_t, int64_t, UINT64_C(0x7ff0000000000000)>, uint64_t>::run};
   set<BitwiseAnd, Zip, bool, MLXC_INTEGER_TYPES>(t, MLXC_OP_BITWISE_AND);
   set<BitwiseOr, Zip, bool, MLXC_INTEGER_TYPES>(t, MLXC_OP_BITWISE_OR);
   set<BitwiseXor, Zip, bool, MLXC_INTEGER_TYPES>(t, MLXC_OP_BITWISE_XOR);

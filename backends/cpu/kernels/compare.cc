@@ -110,8 +110,8 @@ struct Tables {
 
 template <class Op, bool Swapped = false>
 constexpr void set(Tables& tables, int op) {
-  set_loops<Compare<Op, Swapped>::template Of, bool, MLXC_INTEGER_TYPES, MLXC_FLOAT_TYPES, MLXC_COMPLEX_TYPES>(
-      tables.table[op - kFirst], Cost::kMemory);
+  set_loops<Compare<Op, Swapped>::template Of, bool, MLXC_INTEGER_TYPES, MLXC_FLOAT_TYPES,
+            MLXC_COMPLEX_TYPES>(tables.table[op - kFirst], Cost::kMemory);
 }
 
 constexpr Tables make_tables() {

@@ -75,7 +75,8 @@ void copy_all_rows(T* target, const T* source, const Walk<2>& walk) {
   parallel_for(walk.rows, row_grain, [&](int64_t begin, int64_t end) {
     Cursor<2> cursor(walk, begin);
     for (int64_t row = begin; row < end; row++, cursor.next()) {
-      copy_row(target + cursor.offset[0], target_stride, source + cursor.offset[1], source_stride, walk.inner);
+      copy_row(target + cursor.offset[0], target_stride, source + cursor.offset[1], source_stride,
+               walk.inner);
     }
   });
 }
@@ -106,8 +107,8 @@ void copy_tile(T* MLXC_RESTRICT target, int64_t target_row, int64_t target_colum
 
 /* The last axis is the target's fastest, axis `fast` the source's. */
 template <class T>
-void copy_transposed(T* target, const T* source, int ndim, const int64_t* shape, const int64_t* target_strides,
-                     const int64_t* source_strides, int fast) {
+void copy_transposed(T* target, const T* source, int ndim, const int64_t* shape,
+                     const int64_t* target_strides, const int64_t* source_strides, int fast) {
   int64_t rows = shape[fast], columns = shape[ndim - 1];
   int64_t target_row = target_strides[fast], source_row = source_strides[fast];
   int64_t target_column = target_strides[ndim - 1], source_column = source_strides[ndim - 1];
@@ -201,8 +202,7 @@ constexpr CastTables make_casts() {
   return t;
 }
 
-constexpr CastTables kCasts =
-    make_casts<bool, MLXC_INTEGER_TYPES, MLXC_FLOAT_TYPES, MLXC_COMPLEX_TYPES>();
+constexpr CastTables kCasts = make_casts<bool, MLXC_INTEGER_TYPES, MLXC_FLOAT_TYPES, MLXC_COMPLEX_TYPES>();
 
 /* ---- kernels ---- */
 

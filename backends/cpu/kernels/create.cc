@@ -35,7 +35,8 @@ void fill_arange(T* result, int64_t n, double start, double step) {
   parallel_for(n, grain_for_bytes(sizeof(T)), [&](int64_t begin, int64_t end) {
     if constexpr (is_integer<T>) {
       if (whole) {
-        for (int64_t i = begin; i < end; i++) result[i] = static_cast<T>(first + static_cast<uint64_t>(i) * each);
+        for (int64_t i = begin; i < end; i++)
+          result[i] = static_cast<T>(first + static_cast<uint64_t>(i) * each);
         return;
       }
     }

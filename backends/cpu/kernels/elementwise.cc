@@ -223,7 +223,8 @@ bool is_transposed(const Job& job, const Walk<kMaxInputs>& walk) {
   if (walk.ndim < 2 || walk.inner < kBlockColumns || walk.shape[walk.ndim - 2] < kBlockRows) return false;
   for (int i = 0; i < job.n_inputs; i++) {
     if (job.in[i].access != Access::kStrided) continue;
-    int64_t down = magnitude(walk.strides[i][walk.ndim - 2]), along = magnitude(walk.strides[i][walk.ndim - 1]);
+    int64_t down = magnitude(walk.strides[i][walk.ndim - 2]),
+            along = magnitude(walk.strides[i][walk.ndim - 1]);
     if (down != 0 && down < along && along * job.in[i].item_size >= 64) return true;
   }
   return false;
@@ -300,7 +301,8 @@ mlxc_error* run_tiles(const mlxc_kernel_call* call, const LoopEntry& entry) {
   for (int k = 0; k < job.n_outputs; k++) {
     const mlxc_view* view = call->outputs[k];
     bool half = view->dtype == MLXC_FLOAT16 || view->dtype == MLXC_BFLOAT16;
-    job.out[k] = Output{entry.in_float32 && half, view->dtype, size_of(view->dtype), static_cast<char*>(view->host)};
+    job.out[k] =
+        Output{entry.in_float32 && half, view->dtype, size_of(view->dtype), static_cast<char*>(view->host)};
     direct &= !job.out[k].convert;
   }
   if (job.scalars == (1u << job.n_inputs) - 1 && n > 1) {

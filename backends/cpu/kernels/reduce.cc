@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kPiece = 64 * 1024; /* elements of one output that one task takes in */
 constexpr int64_t kBlock = 1024;      /* elements gathered at a time */
-constexpr int64_t kStrip = 1024;      /* outputs accumulated side by side */
+constexpr int64_t kStrip = 512;       /* outputs accumulated side by side */
 constexpr int64_t kRowsJoined = 256;  /* rows taken in before a strip is added to its total */
 
 enum class Finish : uint8_t { kPlain, kMean, kLogSum, kShift };
@@ -53,7 +53,8 @@ void store_as(const A* acc, char* output, int64_t stride, int64_t n, double coun
   }
 }
 
-void store_double(mlxc_dtype dtype, const double* acc, char* output, int64_t stride, int64_t n, double count) {
+void store_double(mlxc_dtype dtype, const double* acc, char* output, int64_t stride, int64_t n,
+                  double count) {
   switch (dtype) {
     case MLXC_FLOAT16: store_as<double, Half>(acc, output, stride, n, count); break;
     case MLXC_BFLOAT16: store_as<double, BFloat>(acc, output, stride, n, count); break;
@@ -118,9 +119,15 @@ void store_results(const Job& job, const void* acc, int64_t at, int64_t stride, 
   char* output = job.output + at * size_of(job.out_dtype);
   double count = job.finish == Finish::kMean ? job.scale_count : 1.0;
   switch (job.ops.kind) {
-    case AccKind::kInteger32: store_integer(job.out_dtype, static_cast<const uint32_t*>(acc), output, stride, n); break;
-    case AccKind::kInteger64: store_integer(job.out_dtype, static_cast<const uint64_t*>(acc), output, stride, n); break;
-    case AccKind::kDouble: store_double(job.out_dtype, static_cast<const double*>(acc), output, stride, n, count); break;
+    case AccKind::kInteger32:
+      store_integer(job.out_dtype, static_cast<const uint32_t*>(acc), output, stride, n);
+      break;
+    case AccKind::kInteger64:
+      store_integer(job.out_dtype, static_cast<const uint64_t*>(acc), output, stride, n);
+      break;
+    case AccKind::kDouble:
+      store_double(job.out_dtype, static_cast<const double*>(acc), output, stride, n, count);
+      break;
     case AccKind::kComplex:
       store_complex(job.out_dtype, static_cast<const Complex128*>(acc), output, stride, n, count);
       break;
@@ -179,8 +186,8 @@ const void* read_dense(const Job& job, Buffers& buffers, const char* source, int
 /* ---- by rows ---- */
 
 /* *acc takes in elements [begin, end) of the reduced axes at `source`. */
-void take_in_range(const Job& job, Buffers& buffers, void* acc, const char* source, int64_t begin, int64_t end,
-                   const double* shift) {
+void take_in_range(const Job& job, Buffers& buffers, void* acc, const char* source, int64_t begin,
+                   int64_t end, const double* shift) {
   if (begin >= end) return;
   const Walk<1>& walk = job.plan.reduced;
   int64_t stride = walk.inner_stride(0);
@@ -209,7 +216,8 @@ void take_in_range(const Job& job, Buffers& buffers, void* acc, const char* sour
     } else {
       visit_size(job.item_size, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        gather_block(reinterpret_cast<T*>(buffers.gathered), reinterpret_cast<const T*>(source), walk, begin, n);
+        gather_block(reinterpret_cast<T*>(buffers.gathered), reinterpret_cast<const T*>(source), walk, begin,
+                     n);
       });
       job.ops.run(acc, read_dense(job, buffers, buffers.gathered, 1, n), n, shift);
     }
@@ -227,29 +235,61 @@ Position find_output(const Walk<2>& kept, int64_t index) {
   return {cursor.offset[0] + column * kept.inner_stride(0), cursor.offset[1] + column * kept.inner_stride(1)};
 }
 
+/* Outputs [begin, end), each a dense run that can be used in place: many short ones are stored together. */
+void reduce_dense_runs(const Job& job, int64_t begin, int64_t end) {
+  constexpr int64_t together = 64;
+  const Walk<2>& kept = job.plan.kept;
+  int64_t acc_size = job.ops.acc_size, n = job.plan.n_reduced;
+  int64_t in_stride = kept.inner_stride(0), out_stride = kept.inner_stride(1);
+  alignas(16) char acc[together * 16];
+  Cursor<2> cursor(kept, begin / kept.inner);
+  int64_t column = begin % kept.inner;
+  while (begin < end) {
+    int64_t count = kept.inner - column < end - begin ? kept.inner - column : end - begin;
+    if (count > together) count = together;
+    const char* from = job.input + (cursor.offset[0] + column * in_stride) * job.item_size;
+    int64_t out = cursor.offset[1] + column * out_stride;
+    job.ops.init(acc, count);
+    for (int64_t i = 0; i < count; i++) {
+      const double* shift = job.shift != nullptr ? job.shift + out + i * out_stride : nullptr;
+      job.ops.run(acc + i * acc_size, from + i * in_stride * job.item_size, n, shift);
+    }
+    store_results(job, acc, out, out_stride, count);
+    begin += count;
+    column += count;
+    if (column == kept.inner) {
+      column = 0;
+      cursor.next();
+    }
+  }
+}
+
 mlxc_error* reduce_by_rows(const Job& job) {
   const ReducePlan& plan = job.plan;
   int64_t pieces = plan.n_reduced > kPiece ? (plan.n_reduced + kPiece - 1) / kPiece : 1;
   int64_t acc_size = job.ops.acc_size;
   if (pieces == 1) {
-    parallel_for(plan.n_kept, grain_for_bytes(job.item_size * (plan.n_reduced + 4)), [&](int64_t begin, int64_t end) {
-      Buffers buffers;
-      alignas(16) char acc[16];
-      Cursor<2> cursor(plan.kept, begin / plan.kept.inner);
-      int64_t column = begin % plan.kept.inner;
-      for (int64_t i = begin; i < end; i++) {
-        int64_t in = cursor.offset[0] + column * plan.kept.inner_stride(0);
-        int64_t out = cursor.offset[1] + column * plan.kept.inner_stride(1);
-        job.ops.init(acc, 1);
-        take_in_range(job, buffers, acc, job.input + in * job.item_size, 0, plan.n_reduced,
-                      job.shift != nullptr ? job.shift + out : nullptr);
-        store_results(job, acc, out, 1, 1);
-        if (++column == plan.kept.inner) {
-          column = 0;
-          cursor.next();
-        }
-      }
-    });
+    bool dense = plan.reduced.ndim == 1 && plan.reduced.inner_stride(0) == 1 && !job.convert;
+    parallel_for(plan.n_kept, grain_for_bytes(job.item_size * (plan.n_reduced + 4)),
+                 [&](int64_t begin, int64_t end) {
+                   if (dense) return reduce_dense_runs(job, begin, end);
+                   Buffers buffers;
+                   alignas(16) char acc[16];
+                   Cursor<2> cursor(plan.kept, begin / plan.kept.inner);
+                   int64_t column = begin % plan.kept.inner;
+                   for (int64_t i = begin; i < end; i++) {
+                     int64_t in = cursor.offset[0] + column * plan.kept.inner_stride(0);
+                     int64_t out = cursor.offset[1] + column * plan.kept.inner_stride(1);
+                     job.ops.init(acc, 1);
+                     take_in_range(job, buffers, acc, job.input + in * job.item_size, 0, plan.n_reduced,
+                                   job.shift != nullptr ? job.shift + out : nullptr);
+                     store_results(job, acc, out, 1, 1);
+                     if (++column == plan.kept.inner) {
+                       column = 0;
+                       cursor.next();
+                     }
+                   }
+                 });
     return nullptr;
   }
   Scratch scratch(static_cast<size_t>(plan.n_kept * pieces * acc_size));
@@ -320,7 +360,8 @@ void take_in_rows(const Job& job, Strip& strip, const char* source, int64_t colu
 }
 
 /* The same for a narrow matrix without gaps: several of its rows side by side make one wide row. */
-void take_in_folded(const Job& job, Strip& strip, const char* source, int64_t width, int64_t begin, int64_t end) {
+void take_in_folded(const Job& job, Strip& strip, const char* source, int64_t width, int64_t begin,
+                    int64_t end) {
   int64_t fold = kStrip / width;
   int64_t wide = fold * width;
   const char* from = source + begin * width * job.item_size;

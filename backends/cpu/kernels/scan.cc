@@ -21,8 +21,8 @@ struct Job {
   char* output;
   Walk<2> kept; /* strides of input and output */
   int64_t n_kept;
-  int64_t n;          /* elements along the axis */
-  int64_t in_stride;  /* along the axis, in the direction of the scan */
+  int64_t n;         /* elements along the axis */
+  int64_t in_stride; /* along the axis, in the direction of the scan */
   int64_t out_stride;
   bool inclusive;
 };
@@ -51,8 +51,8 @@ struct Scan {
   using A = typename Op::A;
 
   static void run(const Job& job) {
-    bool columns = job.kept.inner > 1 && plan_detail::magnitude(job.kept.inner_stride(0)) <
-                                             plan_detail::magnitude(job.in_stride);
+    bool columns = job.kept.inner > 1 &&
+                   plan_detail::magnitude(job.kept.inner_stride(0)) < plan_detail::magnitude(job.in_stride);
     columns ? by_columns(job) : by_rows(job);
   }
 

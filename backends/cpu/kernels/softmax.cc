@@ -16,15 +16,18 @@ namespace mlxc_cpu {
 inline namespace MLXC_ISA {
 namespace {
 
+MLXC_INLINE float exp_of(float x) { return math::exp_f32(x); }
+MLXC_INLINE double exp_of(double x) { return std::exp(x); }
+
 /* exp(x - shift), x <= shift */
-MLXC_INLINE float exp_difference(float x, float shift) {
-  float difference = x - shift;
-  float part = difference - x;
-  float error = (x - (difference - part)) - (shift + part);
-  float value = math::exp_f32(difference);
+template <class T>
+MLXC_INLINE T exp_difference(T x, T shift) {
+  T difference = x - shift;
+  T part = difference - x;
+  T error = (x - (difference - part)) - (shift + part);
+  T value = exp_of(difference);
   return error == error ? math::fma(value, error, value) : value;
 }
-MLXC_INLINE double exp_difference(double x, double shift) { return std::exp(x - shift); }
 
 template <class T>
 MLXC_INLINE T find_max(const T* x, int64_t n) {
@@ -80,9 +83,10 @@ void softmax_strip(const T* x, T* result, int64_t n, int64_t width, int64_t in_s
   T shift[kStrip];
   T scale[kStrip];
   double sum[kStrip];
+  double part[kStrip]; /* of a few rows, so that a sum does not round as often as there are rows */
   for (int64_t c = 0; c < width; c++) {
     shift[c] = x[c];
-    sum[c] = 0;
+    sum[c] = part[c] = 0;
   }
   for (int64_t r = 1; r < n; r++) {
     const T* row = x + r * in_stride;
@@ -93,7 +97,13 @@ void softmax_strip(const T* x, T* result, int64_t n, int64_t width, int64_t in_s
     T* to = result + r * out_stride;
     MLXC_VECTORIZE
     for (int64_t c = 0; c < width; c++) to[c] = exp_difference(row[c], shift[c]);
-    for (int64_t c = 0; c < width; c++) sum[c] += static_cast<double>(to[c]);
+    for (int64_t c = 0; c < width; c++) part[c] += static_cast<double>(to[c]);
+    if (r % 16 == 15 || r == n - 1) {
+      for (int64_t c = 0; c < width; c++) {
+        sum[c] += part[c];
+        part[c] = 0;
+      }
+    }
   }
   for (int64_t c = 0; c < width; c++) scale[c] = static_cast<T>(1.0 / sum[c]);
   for (int64_t r = 0; r < n; r++) {
@@ -134,7 +144,7 @@ void scatter_row(const ComputeOf<T>* row, T* target, const Walk<2>& walk, int64_
 }
 
 struct Axes {
-  Walk<2> kept;    /* strides of input and output */
+  Walk<2> kept; /* strides of input and output */
   Walk<2> reduced;
   int64_t n_kept;
   int64_t n_reduced;
@@ -178,8 +188,8 @@ mlxc_error* run_typed(const mlxc_view* in, const mlxc_view* out, const Axes& axe
                        Cursor<2> cursor(axes.kept, task / per_row);
                        int64_t left = task % per_row * kStrip;
                        int64_t count = axes.kept.inner - left < kStrip ? axes.kept.inner - left : kStrip;
-                       softmax_strip(input + cursor.offset[0] + left, output + cursor.offset[1] + left, n, count,
-                                     axes.reduced.inner_stride(0), axes.reduced.inner_stride(1));
+                       softmax_strip(input + cursor.offset[0] + left, output + cursor.offset[1] + left, n,
+                                     count, axes.reduced.inner_stride(0), axes.reduced.inner_stride(1));
                      }
                    });
       return nullptr;
@@ -253,7 +263,8 @@ mlxc_error* run(mlxc_backend_stream*, const mlxc_kernel_call* call) {
   }
 }
 
-/* In place is safe: a row is read whole (its maximum) before any of it is written, element by element after. */
+/* In place is safe: a row is read whole (its maximum) before any of it is written, element by element after.
+ */
 constexpr mlxc_kernel kRows[] = {
     make_row(MLXC_OP_SOFTMAX, kMaskFloat, kMaskFloat, run, MLXC_KERNEL_DONATES_0),
 };

@@ -39,7 +39,8 @@ struct MapAngle {
       int32_t large = 0;
       for (int64_t i = begin; i < end; i++) large |= __builtin_fabsf(a[i]) > math::kTrigLimit;
       if (large) {
-        for (int64_t i = begin; i < end; i++) result[i] = static_cast<float>(Op::apply(static_cast<double>(a[i])));
+        for (int64_t i = begin; i < end; i++)
+          result[i] = static_cast<float>(Op::apply(static_cast<double>(a[i])));
       } else {
         MLXC_VECTORIZE
         for (int64_t i = begin; i < end; i++) result[i] = Op::apply(a[i]);
@@ -136,9 +137,9 @@ struct Square {
 };
 
 /* float32 by ours, double by the C library. */
-#define MLXC_REAL_OP(Name, float_value, double_value)             \
-  struct Name {                                                   \
-    static MLXC_INLINE float apply(float a) { return float_value; } \
+#define MLXC_REAL_OP(Name, float_value, double_value)                  \
+  struct Name {                                                        \
+    static MLXC_INLINE float apply(float a) { return float_value; }    \
     static MLXC_INLINE double apply(double a) { return double_value; } \
   };
 MLXC_REAL_OP(Sqrt, __builtin_sqrtf(a), __builtin_sqrt(a))
@@ -369,7 +370,8 @@ constexpr void set_angle(Tables& tables) {
 /* Moves the bits of types on which the op does nothing. */
 constexpr void set_identity_integers(Tables& tables, int op) {
   LoopEntry* entries = tables.table[op - kFirst].entries;
-  entries[MLXC_BOOL] = entries[MLXC_UINT8] = entries[MLXC_INT8] = LoopEntry{&Map<Identity, uint8_t, uint8_t>::run};
+  entries[MLXC_BOOL] = entries[MLXC_UINT8] = entries[MLXC_INT8] =
+      LoopEntry{&Map<Identity, uint8_t, uint8_t>::run};
   entries[MLXC_UINT16] = entries[MLXC_INT16] = LoopEntry{&Map<Identity, uint16_t, uint16_t>::run};
   entries[MLXC_UINT32] = entries[MLXC_INT32] = LoopEntry{&Map<Identity, uint32_t, uint32_t>::run};
   entries[MLXC_UINT64] = entries[MLXC_INT64] = LoopEntry{&Map<Identity, uint64_t, uint64_t>::run};

@@ -275,7 +275,7 @@ static void give_bad_closures(void) {
   FAILS(MLXC_ERROR_VALUE, mlxc_grad(&small, &scalar, 1, NULL, 0, a));
   FAILS(MLXC_ERROR_VALUE, mlxc_grad(&good, NULL, 1, NULL, 0, a));
   FAILS(MLXC_ERROR_VALUE, mlxc_grad(&good, &scalar, 1, &past, 1, a));
-  FAILS(MLXC_ERROR_VALUE, mlxc_grad(&good, &matrix, 1, NULL, 0, a)); /* not one element */
+  FAILS(MLXC_ERROR_VALUE, mlxc_grad(&good, &matrix, 1, NULL, 0, a));       /* not one element */
   FAILS(MLXC_ERROR_VALUE, mlxc_vjp(&good, &matrix, 1, &vector3, 1, a, b)); /* a cotangent's shape */
   FAILS(MLXC_ERROR_VALUE, mlxc_vjp(&good, &matrix, 1, NULL, 0, a, b));     /* their number */
   FAILS(MLXC_ERROR_VALUE, mlxc_jvp(&good, &matrix, &vector3, 1, a, b));

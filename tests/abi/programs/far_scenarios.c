@@ -1,6 +1,6 @@
 /* What the core must get right with a device like the far backend's, one scenario a run.
  *
- *   far_scenarios copies|layouts|ordering|overlap|fallback|partial|gradient|memory|poison|devices
+ *   far_scenarios copies|layouts|ordering|overlap|backlog|fallback|partial|gradient|memory|poison|devices
  *
  * Run with MLXC_BACKEND_PATH naming the far backend, and the FAR_ settings that the test chose; see
  * far.h. Rule it keeps: every scenario ends by asking that the backend saw no breach of backend.h's
@@ -145,6 +145,24 @@ static void overlap(mlxc_arrays* pool) {
   OK(mlxc_array_wait(sum, -1, &done));
   REQUIRE(done == 1);
   REQUIRE(read_float(sum) == 10);
+}
+
+/* Nobody on the host ever waits for the first stream, yet what its work used is released. */
+static void backlog(mlxc_arrays* pool) {
+  (void)pool;
+  mlxc_stream* second = new_far_stream();
+  const int64_t shape[1] = {4096};
+  for (int i = 0; i < 1000; i++) {
+    mlxc_arrays* inner = mlxc_arrays_new();
+    mlxc_array* a = count_up(inner, 1, shape);
+    mlxc_array* sum = binary(inner, mlxc_add, binary(inner, mlxc_add, a, a, far_stream), a, second);
+    float values[4096];
+    OK(mlxc_array_to_host(sum, values, sizeof values));
+    REQUIRE(values[4095] == 3 * 4095);
+    mlxc_arrays_free(inner);
+  }
+  /* A round uses 80 KB; a thousand of them are not kept. */
+  REQUIRE(mlxc_memory_active() < 40 * 1000 * 1000);
 }
 
 /* sin has no far kernel. argv[2] is the policy that MLXC_FALLBACK names. */
@@ -305,9 +323,9 @@ int main(int argc, char** argv) {
   static const struct {
     const char* name;
     void (*run)(mlxc_arrays* pool);
-  } scenarios[] = {{"copies", copies},   {"layouts", layouts}, {"ordering", ordering},
-                   {"overlap", overlap}, {"partial", partial}, {"gradient", gradient},
-                   {"memory", memory},   {"poison", poison},   {"devices", devices}};
+  } scenarios[] = {{"copies", copies},   {"layouts", layouts}, {"ordering", ordering}, {"overlap", overlap},
+                   {"backlog", backlog}, {"partial", partial}, {"gradient", gradient}, {"memory", memory},
+                   {"poison", poison},   {"devices", devices}};
   REQUIRE(argc >= 2);
   OK(mlxc_init());
   if (mlxc_device_count(MLXC_GPU) == 0) {
