@@ -45,13 +45,13 @@ void check_description(const char* name, mlxc_dtype dtype, int32_t ndim, const i
 }
 
 // A leaf whose elements are laid out row-major behind offset.
-Array make_leaf(mlxc_dtype dtype, std::span<const int64_t> shape, int64_t size, Buffer* buffer,
+Array make_leaf(mlxc_dtype dtype, std::span<const int64_t> shape, int64_t size, BufferRef buffer,
                 int64_t offset) {
   Array leaf = Array::adopt(make_node(static_cast<int>(shape.size()), 0, 0));
   leaf->dtype = static_cast<uint8_t>(dtype);
   leaf->size = size;
   leaf->stream = current_stream();
-  leaf->buffer = buffer;
+  leaf->buffer = buffer.give_up();
   leaf->offset = offset;
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -67,8 +67,7 @@ Array make_scalar(const Value& value, mlxc_dtype dtype) {
   if (!dtype_valid(dtype)) fail(MLXC_ERROR_TYPE, "scalar: there is no dtype ", dtype);
   BufferRef buffer(make_buffer(cpu_device(), dtype_size(dtype)));
   store_value(buffer->first.host + guard_bytes(), dtype, value);
-  Buffer* owned = buffer.give_up();
-  return make_leaf(dtype, {}, 1, owned, guard_bytes());
+  return make_leaf(dtype, {}, 1, std::move(buffer), guard_bytes());
 }
 
 mlxc_error* scalar_c(const Value& value, mlxc_dtype dtype, mlxc_array** out) {
@@ -148,8 +147,7 @@ mlxc_error* mlxc_array_from_strided(const void* data, mlxc_dtype dtype, int32_t 
       else
         copy_strided(to, dense.v, static_cast<const char*>(data), strides, shape, ndim, dtype_size(dtype));
     }
-    Buffer* owned = buffer.give_up();
-    *out = make_leaf(dtype, dims, size, owned, guard_bytes()).give_up();
+    *out = make_leaf(dtype, dims, size, std::move(buffer), guard_bytes()).give_up();
   });
 }
 
@@ -168,21 +166,28 @@ mlxc_error* mlxc_array_wrap_host(void* data, mlxc_dtype dtype, int32_t ndim, con
     const std::span<const int64_t> dims(shape, ndim);
     const int64_t itemsize = dtype_size(dtype), size = checked_size(name, dims, itemsize);
     if (size && !data) fail(MLXC_ERROR_VALUE, name, ": data is NULL");
+    const int64_t alignment = is_complex(dtype) ? itemsize / 2 : itemsize;
+    if (size && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment))
+      fail(MLXC_ERROR_VALUE, name, ": the address of ", dtype_name(dtype), " elements must be a multiple of ",
+           alignment);
     int64_t low = 0, high = itemsize;  // bytes from data that are reached
-    for (int i = 0; i < ndim && size; i++) {
-      const int64_t stride = strides ? strides[i] : itemsize;
-      if (strides && stride % itemsize)
-        fail(MLXC_ERROR_VALUE, name, ": stride ", stride, " is no multiple of the item size ", itemsize);
-      if (strides) (stride < 0 ? low : high) += stride * (shape[i] - 1);
+    for (int i = 0; i < ndim && size && strides; i++) {
+      if (strides[i] % itemsize)
+        fail(MLXC_ERROR_VALUE, name, ": stride ", strides[i], " is no multiple of the item size ", itemsize);
+      int64_t reach, &edge = strides[i] < 0 ? low : high;
+      if (__builtin_mul_overflow(strides[i], shape[i] - 1, &reach) || __builtin_add_overflow(edge, reach, &edge))
+        fail(MLXC_ERROR_VALUE, name, ": stride ", strides[i], " of axis ", i, " with ", shape[i],
+             " elements reaches past the end of all memory");
     }
     if (!strides) high = size * itemsize;
     auto buffer = std::make_unique<Buffer>();
     buffer->size = size ? high - low : 0;
-    buffer->first.host = static_cast<char*>(data) + low;
+    static char nothing[1];  // an array without elements has an address too
+    buffer->first.host = size ? static_cast<char*>(data) + low : nothing;
     buffer->first.capacity = buffer->size;
     buffer->release = release;
     buffer->release_context = context;
-    Array leaf = make_leaf(dtype, dims, size, nullptr, -low);
+    Array leaf = make_leaf(dtype, dims, size, BufferRef(), -low);
     leaf->buffer = buffer.release();
     if (strides)
       for (int i = 0; i < ndim; i++) leaf->strides_data()[i] = strides[i] / itemsize;

@@ -26,7 +26,7 @@ struct Device {
 };
 
 // A queue of work on a device. On a synchronous device nothing is ever queued at the backend, and
-// work given to async_eval runs on the stream's worker thread (core/worker.h).
+// work given to async_eval runs on the stream's worker thread (core/schedule.cc).
 struct Stream {
   Device* device = nullptr;
   int32_t index = 0;
@@ -49,6 +49,7 @@ struct Stream {
   struct Poisoned {
     uint64_t first, last;
     mlxc_error* error;
+    bool settled;  // `first` did fail; else the failure is somewhere in the range
   };
   std::mutex poison_lock;  // nothing else is locked under it
   std::vector<Poisoned> poisoned;
@@ -74,7 +75,8 @@ void reclaim_in_flight(Stream* stream);
 void signal_stream(Stream* stream, uint64_t value);
 // Blocks until the event, a time-out (false) or an interrupt; throws the error of failed work.
 bool wait_event(const Event& event, int64_t timeout_ns = -1);
-// Whether the event's work is known to have failed; check_event throws its error. Neither waits.
+// Whether the event's work is known to have failed; check_event throws its error. They wait only while a
+// failure of the stream is being looked into.
 bool event_failed(const Event& event);
 void check_event(const Event& event);
 // Makes `stream` wait for the event: on the device where both are of one backend, else on the host.

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "core/registry.h"
+#include "core/schedule.h"
 
 namespace mlxc {
 
@@ -175,11 +176,17 @@ const mlxc_kernel* contiguous_kernel(Device* device, const mlxc_view& from, cons
   return row && (needed_layouts(from) & ~row->layouts) == 0 ? row : nullptr;
 }
 
-// Runs an asynchronous device's kernel after its inputs' events, and keeps the buffers it uses.
-void submit(Stream* stream, const mlxc_kernel* row, const mlxc_kernel_call* call) {
+// Runs the kernel. On an asynchronous device the buffers that it uses are kept until it is done, which the
+// event tells. All under one lock: the event is that of this work and no later one, so that a failure of
+// the work is one of the event.
+Event submit(Stream* stream, const mlxc_kernel* row, const mlxc_kernel_call* call,
+             std::span<Buffer* const> used) {
   std::unique_lock hold = lock_for_work(stream);
   throw_error(row->run(stream->handle, call));
-  if (!stream->device->synchronous()) pending_event(stream);
+  if (stream->device->synchronous()) return {};
+  const Event done = pending_event(stream);
+  for (Buffer* buffer : used) keep_in_flight(stream, buffer);
+  return done;
 }
 
 // A row-major copy of the operand's view on the device, made by the device's own copy kernel or, where
@@ -211,12 +218,8 @@ void pack_operand(Operand* operand, Device* device, Stream* stream) {
   const mlxc_view* in[] = {&operand->view};
   const mlxc_view* out[] = {&to};
   mlxc_kernel_call call{sizeof(call), MLXC_OP_CONTIGUOUS, 1, 1, in, out, nullptr, 0};
-  submit(on, row, &call);
-  if (!on->device->synchronous()) {
-    std::lock_guard hold(on->lock);
-    keep_in_flight(on, operand->node->buffer);
-    packed->first.ready = pending_event(on);
-  }
+  Buffer* const used[] = {operand->node->buffer, packed.get()};
+  packed->first.ready = submit(on, row, &call, used);
   operand->strides = dense;
   operand->view.offset = guard_bytes();
   operand->view.flags = view_flags(operand->shape, operand->strides);
@@ -226,6 +229,8 @@ void pack_operand(Operand* operand, Device* device, Stream* stream) {
 // Whether the kernel may write over the input: nobody else can see its bytes.
 bool may_donate(const Operand& operand, const Node& out, Device* device) {
   Node* input = operand.node;
+  // A transform may ask for the inputs of what it follows.
+  if (out.traced.load(std::memory_order_relaxed) && active_traces.load() > 0) return false;
   if (operand.packed.get() || input->refs.load(std::memory_order_acquire) != 1) return false;
   if (input->dtype != out.dtype || input->size != out.size ||
       !(operand.view.flags & MLXC_VIEW_ROW_CONTIGUOUS))
@@ -306,19 +311,15 @@ bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, 
     if (!donated) made[i] = BufferRef(make_buffer(device, outs[i].size * dtype_size(outs[i].dtype)));
     point_at(&outs[i], made[i]->first);
   }
-  submit(stream, row, &call.c_call);
   if (device->synchronous()) {
-    *ready = {};
+    *ready = submit(stream, row, &call.c_call, {});
     return true;
   }
-  {
-    std::lock_guard hold(stream->lock);
-    *ready = pending_event(stream);
-    for (int i = 0; i < n_inputs; i++)
-      keep_in_flight(stream,
-                     call.inputs[i].packed.get() ? call.inputs[i].packed.get() : call.inputs[i].node->buffer);
-    for (int i = 0; i < n_outputs; i++) keep_in_flight(stream, made[i].get());
-  }
+  std::vector<Buffer*> used;
+  for (int i = 0; i < n_inputs; i++)
+    used.push_back(call.inputs[i].packed.get() ? call.inputs[i].packed.get() : call.inputs[i].node->buffer);
+  for (int i = 0; i < n_outputs; i++) used.push_back(made[i].get());
+  *ready = submit(stream, row, &call.c_call, used);
   // An input may have failed, and its stream recovered, between the first check and the submission.
   for (int i = 0; i < n_inputs; i++) check_event(call.inputs[i].node->buffer->first.ready);
   return true;

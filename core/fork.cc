@@ -23,6 +23,7 @@ void after_fork_in_child() {
   unlock_pool();
   schedule_lock().unlock();
   forget_stream_workers();
+  renew_stream_locks();
 }
 
 [[maybe_unused]] const int registered =

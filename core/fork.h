@@ -6,5 +6,6 @@ namespace mlxc {
 void lock_pool();              // memory.cc
 void unlock_pool();            // memory.cc
 void forget_stream_workers();  // schedule.cc
+void renew_stream_locks();     // stream.cc
 
 }  // namespace mlxc

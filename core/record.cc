@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/execute.h"
 #include "core/schedule.h"
+#include "core/transform.h"
 #include "op_functions.h"
 
 namespace mlxc {
@@ -54,7 +55,7 @@ Node* make_op_node(const OpInfo& info, const Recording& rec, const OutSpec& out,
   if (info.params_size) std::memcpy(node->params_data(), rec.params, info.params_size);
   if (traced && active_traces.load(std::memory_order_relaxed) > 0)
     node->traced.store(1, std::memory_order_relaxed);
-  return node;
+  return node;  // the caller adopts it before anything can throw
 }
 
 // A window on values that are already there needs no evaluation.
@@ -90,7 +91,11 @@ Node* make_output_node(Node* multi, int index) {
 
 }  // namespace
 
-Array output_of(Node* multi, int index) { return Array::adopt(make_output_node(multi, index)); }
+Array output_of(Node* multi, int index) {
+  Array output = Array::adopt(make_output_node(multi, index));
+  if (output->traced.load(std::memory_order_relaxed)) follow_node(output.node());
+  return output;
+}
 
 void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params, Stream* stream,
                   Node** outputs) {
@@ -115,19 +120,21 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
   if (info.params_size) std::memcpy(scratch.params, params, info.params_size);
   rec.params = scratch.params;
   info.infer(rec);
-  Node* node = make_op_node(info, rec, rec.out[0], stream);
+  Array node = Array::adopt(make_op_node(info, rec, rec.out[0], stream));
+  if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
   if (info.n_outputs == 1) {
-    if (info.view) view_at_once(node);
-    outputs[0] = node;
+    if (info.view) view_at_once(node.node());
+    outputs[0] = node.give_up();
     return;
   }
-  Array multi = Array::adopt(node);
   node->multi = new MultiResult;
   for (int i = 0; i < info.n_outputs; i++) {
     checked_size(info.name, rec.out[i].shape.span(), dtype_size(rec.out[i].dtype));
     node->multi->results.push_back({rec.out[i].dtype, rec.out[i].shape, nullptr});
   }
-  for (int i = 0; i < info.n_outputs; i++) outputs[i] = make_output_node(node, i);
+  Array made[2];
+  for (int i = 0; i < info.n_outputs; i++) made[i] = output_of(node.node(), i);
+  for (int i = 0; i < info.n_outputs; i++) outputs[i] = made[i].give_up();
 }
 
 Array record(int op, Node* const* inputs, int n_inputs, const void* params) {

@@ -30,8 +30,7 @@ struct Registry {
   std::once_flag once;
   std::deque<Attempt> attempts;  // addresses stay, so that texts can be lent out
   std::vector<std::unique_ptr<Backend>> backends;
-  Backend* cpu = nullptr;
-  std::atomic<Backend*> gpu{nullptr};
+  std::atomic<Backend*> cpu{nullptr}, gpu{nullptr};
 };
 
 Registry& registry() {
@@ -184,7 +183,7 @@ void choose_backends(Registry& r) {
   Backend* gpu = r.gpu.load();
   for (auto& backend : r.backends) {
     if (backend->table.kind == MLXC_CPU) {
-      if (!r.cpu) r.cpu = backend.get();
+      if (!r.cpu.load()) r.cpu.store(backend.get());
     } else if (backend->device_count > 0 &&
                (!gpu || (wanted && backend->name == wanted && gpu->name != wanted))) {
       gpu = backend.get();
@@ -223,7 +222,7 @@ void load_all(Registry& r) {
   }
   choose_backends(r);
   const char* wanted = environment("MLXC_BACKEND");
-  if (wanted && !(r.cpu && r.cpu->name == wanted) && !(r.gpu.load() && r.gpu.load()->name == wanted))
+  if (wanted && !(r.cpu.load() && r.cpu.load()->name == wanted) && !(r.gpu.load() && r.gpu.load()->name == wanted))
     log_message(MLXC_LOG_WARNING, cat("MLXC_BACKEND=", wanted, ": no such backend with a device is loaded"));
 }
 
@@ -252,7 +251,7 @@ void ensure_backends() {
 
 Backend* cpu_backend() {
   ensure_backends();
-  return registry().cpu;
+  return registry().cpu.load();
 }
 
 Backend* gpu_backend() {
@@ -264,7 +263,8 @@ bool default_is_gpu() {
   Backend* gpu = gpu_backend();
   if (!gpu) return false;
   const char* wanted = environment("MLXC_BACKEND");
-  return !wanted || !registry().cpu || registry().cpu->name != wanted;
+  Backend* cpu = cpu_backend();
+  return !wanted || !cpu || cpu->name != wanted;
 }
 
 Fallback fallback_policy() {
@@ -342,7 +342,9 @@ mlxc_error* mlxc_backend_attempt_get(size_t index, mlxc_backend_attempt* attempt
 }
 
 int32_t mlxc_kernel_exists(mlxc_device_kind kind, int32_t op, mlxc_dtype dtype) {
-  mlxc::Backend* backend = kind == MLXC_CPU ? mlxc::cpu_backend() : mlxc::gpu_backend();
+  mlxc::Backend* backend = kind == MLXC_CPU   ? mlxc::cpu_backend()
+                           : kind == MLXC_GPU ? mlxc::gpu_backend()
+                                              : nullptr;
   if (!backend || op <= 0 || op >= MLXC_OP_COUNT || dtype < 0 || dtype >= MLXC_DTYPE_COUNT) return 0;
   return backend->first[op][dtype] != nullptr;
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/registry.h"
 
 namespace mlxc {
@@ -62,6 +63,8 @@ DeviceState& open_locked(Devices& all, mlxc_device id) {
   mlxc_device_info info{};
   info.struct_size = sizeof(info);
   throw_error(backend->table.device_info(device->handle, &info));
+  info.name[sizeof(info.name) - 1] = info.architecture[sizeof(info.architecture) - 1] = 0;
+  info.features[sizeof(info.features) - 1] = 0;
   device->info = info;
   DeviceState& state = all.states[{id.kind, id.index}];
   state.device = std::move(device);
@@ -110,12 +113,23 @@ mlxc_device default_device_locked(Devices& all) {
   return all.default_device;
 }
 
-// The error of the value's work, borrowed; null unless it is known to have failed.
+// The error of the value's work, borrowed; null unless it is known to have failed. Before it is known where
+// a failure began only the backend can tell.
 mlxc_error* find_poison(Stream* stream, uint64_t value) {
-  std::lock_guard hold(stream->poison_lock);
-  for (const auto& range : stream->poisoned)
-    if (value >= range.first && value <= range.last) return range.error;
-  return nullptr;
+  mlxc_error* suspected = nullptr;
+  {
+    std::lock_guard hold(stream->poison_lock);
+    for (const auto& range : stream->poisoned) {
+      if (value < range.first || value > range.last) continue;
+      if (range.settled) return range.error;
+      suspected = range.error;
+    }
+  }
+  if (!suspected) return nullptr;
+  int32_t reached = 0;
+  mlxc_error* error = stream->device->backend->table.stream_wait(stream->handle, value, -1, &reached);
+  release_error(error);
+  return error ? suspected : nullptr;
 }
 
 // The lock is held.
@@ -146,8 +160,8 @@ void note_reached(Stream* stream, uint64_t value) {
   }
 }
 
-// A wait of the stream failed. Everything not known to be done counts as failed, until the backend,
-// asked value by value, says which was the first. Work that another thread submits meanwhile either is
+// A wait of the stream failed. Everything not known to be done is suspect, until the backend, asked value
+// by value, says which was the first that failed. Work that another thread submits meanwhile either is
 // below `last` or sees the range.
 void settle_failure(Stream* stream, mlxc_error* error) {
   const mlxc_backend& table = stream->device->backend->table;
@@ -160,16 +174,21 @@ void settle_failure(Stream* stream, mlxc_error* error) {
     last = stream->signaled.load();
     std::lock_guard hold_poison(stream->poison_lock);
     entry = stream->poisoned.size();
-    stream->poisoned.push_back({before + 1, last, error});
+    stream->poisoned.push_back({before + 1, last, error, false});
   }
   int32_t reached = 0;
-  for (uint64_t value = before + 1; value <= last; value++) {
+  uint64_t first = before + 1;
+  for (uint64_t value = first; value <= last; value++) {
     if (mlxc_error* again = table.stream_wait(stream->handle, value, -1, &reached)) {
       release_error(again);
-      std::lock_guard hold(stream->poison_lock);
-      stream->poisoned[entry].first = value;
+      first = value;
       break;
     }
+  }
+  {
+    std::lock_guard hold(stream->poison_lock);
+    stream->poisoned[entry].first = first;
+    stream->poisoned[entry].settled = true;
   }
   release_error(table.stream_wait(stream->handle, last, -1, &reached));
   note_reached(stream, last);
@@ -319,6 +338,17 @@ void order_after(Stream* stream, const Event& event) {
     return;
   }
   wait_event(event);
+}
+
+void renew_stream_locks() {
+  Devices& all = devices();
+  new (&all.lock) std::mutex;  // its holder, if any, does not exist in the child
+  for (auto& [id, state] : all.states) {
+    for (auto& stream : state.streams) {
+      new (&stream->lock) std::mutex;
+      new (&stream->poison_lock) std::mutex;
+    }
+  }
 }
 
 void check_interrupt() {

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -94,7 +95,11 @@ Workers* start_workers() {
   static const int once = pthread_atfork(nullptr, nullptr, forget_workers);
   (void)once;
   auto* pool = new Workers;
-  for (int i = 1; i < thread_count(); i++) std::thread(work, pool).detach();
+  try {
+    for (int i = 1; i < thread_count(); i++) std::thread(work, pool).detach();
+  } catch (const std::system_error&) {
+    // The system has no more threads for us: those there are do the work.
+  }
   workers.store(pool);
   return pool;
 }

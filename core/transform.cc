@@ -43,7 +43,8 @@ struct Followed {
 thread_local Followed followed;
 
 // Counts as tracing while in scope. A thread's outermost trace makes what was followed ordinary again, so
-// that computed arrays do not hold on to their graph.
+// that computed arrays do not hold on to their graph. What that releases is released without the lock:
+// callbacks may be among it.
 class Trace {
  public:
   Trace() {
@@ -55,21 +56,20 @@ class Trace {
     if (--followed.depth > 0) return;
     std::vector<Array> nodes = std::move(followed.nodes);
     followed.nodes.clear();
-    std::lock_guard hold(schedule_lock());
-    for (const Array& node : nodes) {
-      node->traced.store(0, std::memory_order_relaxed);
-      if (node->state.load(std::memory_order_acquire) == state_ready) detach_inputs(node.node());
+    auto end = nodes.begin();
+    {
+      std::lock_guard hold(schedule_lock());
+      end = std::partition(nodes.begin(), nodes.end(), [](const Array& node) {
+        const uint8_t state = node->state.load(std::memory_order_acquire);
+        const bool traced = node->traced.load(std::memory_order_relaxed);
+        node->traced.store(0, std::memory_order_release);  // one computed from here on gives up its own inputs
+        return traced && (state == state_ready || state == state_failed);
+      });
     }
+    for (auto node = nodes.begin(); node != end; ++node) detach_inputs(node->node());
   }
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
-
-  static void follow(const Tape& tape, std::span<const Array> stand_ins, std::span<const Array> outputs) {
-    auto& nodes = followed.nodes;
-    nodes.insert(nodes.end(), outputs.begin(), outputs.end());
-    nodes.insert(nodes.end(), stand_ins.begin(), stand_ins.end());
-    for (const Entry& entry : tape.entries) nodes.push_back(Array::borrow(entry.node));
-  }
 };
 
 // The stand-in is a window on the primal, so that a transform further out sees through it.
@@ -78,6 +78,7 @@ std::vector<Array> make_stand_ins(std::span<const Array> primals) {
   for (const Array& primal : primals) {
     Array stand_in = op::reshape(primal, primal.sizes());
     stand_in->traced.store(1, std::memory_order_relaxed);
+    follow_node(stand_in.node());
     stand_ins.push_back(std::move(stand_in));
   }
   return stand_ins;
@@ -321,6 +322,10 @@ void check_like(const char* what, size_t index, const Array& given, const Array&
 
 }  // namespace
 
+void follow_node(Node* node) {
+  if (followed.depth > 0) followed.nodes.push_back(Array::borrow(node));
+}
+
 Differentiated vjp(const Function& fn, std::span<const Array> primals,
                    const std::function<std::vector<Array>(std::span<const Array>)>& cotangents) {
   Trace trace;
@@ -329,7 +334,6 @@ Differentiated vjp(const Function& fn, std::span<const Array> primals,
   result.outputs = fn(stand_ins);
   const std::vector<Array> seeds = cotangents(result.outputs);
   const Tape tape = make_tape(result.outputs, stand_ins);
-  Trace::follow(tape, stand_ins, result.outputs);
   BackwardSweep sweep(tape);
   for (size_t i = 0; i < result.outputs.size(); i++)
     if (seeds[i]) sweep.seed(result.outputs[i].node(), cast_to(seeds[i], result.outputs[i].dtype()));
@@ -348,7 +352,6 @@ Differentiated jvp(const Function& fn, std::span<const Array> primals, std::span
   Differentiated result;
   result.outputs = fn(stand_ins);
   const Tape tape = make_tape(result.outputs, stand_ins);
-  Trace::follow(tape, stand_ins, result.outputs);
   ForwardSweep sweep(tape);
   for (size_t i = 0; i < primals.size(); i++) sweep.seed(i, cast_to(tangents[i], primals[i].dtype()));
   sweep.run();
@@ -408,8 +411,11 @@ Differentiated value_and_grad(const char* name, const mlxc_closure* closure, mlx
     for (size_t i = 0; i < n_inputs; i++) chosen.push_back(i);
   }
   std::vector<Array> primals;
+  std::vector<bool> seen(n_inputs);
   for (size_t index : chosen) {
     if (index >= n_inputs) fail(MLXC_ERROR_VALUE, name, ": argnum ", index, " of ", n_inputs, " inputs");
+    if (seen[index]) fail(MLXC_ERROR_VALUE, name, ": argnum ", index, " is named twice");
+    seen[index] = true;
     primals.push_back(all[index]);
   }
   return vjp(

@@ -9,6 +9,10 @@
 
 namespace mlxc {
 
+// Tells the transform that this thread is in of a traced node that it recorded: when the outermost one ends
+// the node becomes ordinary.
+void follow_node(Node* node);
+
 using Function = std::function<std::vector<Array>(std::span<const Array> inputs)>;
 
 struct Differentiated {

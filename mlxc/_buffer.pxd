@@ -12,6 +12,8 @@ cdef mlxc_array* buffer_array(object value, int dtype, Copy copy, bint narrow, b
 # An array of host memory described by a pointer and byte strides; narrows and casts as asked.
 cdef mlxc_array* host_array(void* data, int source, int dtype, int ndim, const int64_t* shape,
                             const int64_t* strides) except NULL
+# Whether such memory can be used as it is, without a copy.
+cdef bint can_share(const void* data, int dtype, int ndim, const int64_t* strides) noexcept
 
 # Fill in and give back a buffer for Array's __getbuffer__ and __releasebuffer__.
 cdef int export_buffer(object owner, mlxc_array* h, Py_buffer* view, int flags) except -1

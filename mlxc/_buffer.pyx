@@ -179,6 +179,16 @@ cdef mlxc_array* shared_array(Py_buffer* view, mlxc_dtype dtype, const int64_t* 
     return out
 
 
+cdef bint can_share(const void* data, int dtype, int ndim, const int64_t* strides) noexcept:
+    """Whether memory can be used as it is: the library takes elements at multiples of their size only."""
+    cdef int64_t itemsize = <int64_t>mlxc_dtype_size(dtype)
+    cdef int axis
+    for axis in range(ndim):
+        if strides[axis] % itemsize:
+            return False
+    return <size_t>data % <size_t>(itemsize // 2 if dtype in (MLXC_COMPLEX64, MLXC_COMPLEX128) else itemsize) == 0
+
+
 cdef bint is_ndarray(object value) noexcept:
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
@@ -246,7 +256,8 @@ cdef mlxc_array* buffer_array(object value, int dtype, Copy copy, bint narrow, b
         if copy == COPY_NEVER and (dtype != source or replaced):
             raise ValueError(
                 f"copy=False: {dtype_object(source).name} memory cannot be used as {dtype_object(dtype).name} as it is")
-        if copy == COPY_NEVER or (copy == COPY_IF_NEEDED and dtype == source and view.readonly):
+        if copy == COPY_NEVER or (copy == COPY_IF_NEEDED and dtype == source and view.readonly
+                                  and can_share(view.buf, source, view.ndim, strides)):
             out = shared_array(&view, source, shape, strides)
             taken = True
         else:

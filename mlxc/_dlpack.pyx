@@ -6,7 +6,7 @@
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
 from libc.stdlib cimport free, malloc
 
-from mlxc._buffer cimport COPY_ALWAYS, COPY_NEVER, Copy, host_array
+from mlxc._buffer cimport COPY_ALWAYS, COPY_NEVER, Copy, can_share, host_array
 from mlxc._capi cimport (
     MLXC_BFLOAT16, MLXC_BOOL, MLXC_COMPLEX64, MLXC_COMPLEX128, MLXC_FLOAT16, MLXC_FLOAT32, MLXC_FLOAT64,
     MLXC_INT8, MLXC_MAX_NDIM, MLXC_UINT8, int32_t, int64_t, mlxc_array, mlxc_array_dtype, mlxc_array_host,
@@ -155,7 +155,8 @@ cdef mlxc_array* dlpack_array(object value, int dtype, Copy copy, bint narrow) e
             dtype = MLXC_FLOAT32
         elif narrow and source == MLXC_COMPLEX128:
             dtype = MLXC_COMPLEX64
-    if copy == COPY_ALWAYS or dtype != source:
+    if copy == COPY_ALWAYS or dtype != source or (
+            copy != COPY_NEVER and not can_share(data, source, tensor.ndim, strides)):
         if copy == COPY_NEVER:
             raise ValueError(f"copy=False: {dtype_object(source).name} memory is not {dtype_object(dtype).name}")
         return host_array(data, source, dtype, tensor.ndim, tensor.shape, strides)

@@ -72,14 +72,16 @@ cdef unsigned long main_thread = 0
 
 
 cdef int32_t look_for_signals() noexcept nogil:
-    if PyThread_get_thread_ident() != main_thread:
-        return 0
-    with gil:
-        try:
-            PyErr_CheckSignals()
-        except BaseException as exc:
-            kept_interrupts[PyThread_get_thread_ident()] = exc
-            return 1
+    # A function of its own takes the GIL: one with a `with gil` block takes it on every way out.
+    return run_signal_handlers() if PyThread_get_thread_ident() == main_thread else 0
+
+
+cdef int32_t run_signal_handlers() noexcept with gil:
+    try:
+        PyErr_CheckSignals()
+    except BaseException as exc:
+        kept_interrupts[PyThread_get_thread_ident()] = exc
+        return 1
     return 0
 
 

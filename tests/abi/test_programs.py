@@ -58,6 +58,10 @@ def test_eight_threads_share_arrays_and_streams_of_a_late_device(build_program, 
     )
 
 
+def test_evaluation_meets_gradients_threads_streams_and_forks(build_program, run_program):
+    run_program(build_program("evaluation.c"))
+
+
 def test_cxx_program_wraps_the_library_in_values(build_program, run_program):
     assert mlxc.__version__ in run_program(build_program("embed.cc")).stdout
 

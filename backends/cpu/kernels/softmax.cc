@@ -59,9 +59,11 @@ void softmax_row(const T* x, T* result, int64_t n) {
   for (; i + 256 <= n; i += 256) {
     MLXC_VECTORIZE
     for (int64_t k = i; k < i + 256; k++) result[k] = exp_difference(x[k], shift);
+    double part[lanes_count] = {};
     for (int64_t j = i; j < i + 256; j += lanes_count) {
-      for (int64_t k = 0; k < lanes_count; k++) lanes[k] += static_cast<double>(result[j + k]);
+      for (int64_t k = 0; k < lanes_count; k++) part[k] += static_cast<double>(result[j + k]);
     }
+    for (int64_t k = 0; k < lanes_count; k++) lanes[k] += part[k];
   }
   MLXC_VECTORIZE
   for (int64_t k = i; k < n; k++) result[k] = exp_difference(x[k], shift);
