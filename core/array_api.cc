@@ -175,7 +175,8 @@ mlxc_error* mlxc_array_wrap_host(void* data, mlxc_dtype dtype, int32_t ndim, con
       if (strides[i] % itemsize)
         fail(MLXC_ERROR_VALUE, name, ": stride ", strides[i], " is no multiple of the item size ", itemsize);
       int64_t reach, &edge = strides[i] < 0 ? low : high;
-      if (__builtin_mul_overflow(strides[i], shape[i] - 1, &reach) || __builtin_add_overflow(edge, reach, &edge))
+      if (__builtin_mul_overflow(strides[i], shape[i] - 1, &reach) ||
+          __builtin_add_overflow(edge, reach, &edge))
         fail(MLXC_ERROR_VALUE, name, ": stride ", strides[i], " of axis ", i, " with ", shape[i],
              " elements reaches past the end of all memory");
     }

@@ -222,7 +222,8 @@ void load_all(Registry& r) {
   }
   choose_backends(r);
   const char* wanted = environment("MLXC_BACKEND");
-  if (wanted && !(r.cpu.load() && r.cpu.load()->name == wanted) && !(r.gpu.load() && r.gpu.load()->name == wanted))
+  if (wanted && !(r.cpu.load() && r.cpu.load()->name == wanted) &&
+      !(r.gpu.load() && r.gpu.load()->name == wanted))
     log_message(MLXC_LOG_WARNING, cat("MLXC_BACKEND=", wanted, ": no such backend with a device is loaded"));
 }
 

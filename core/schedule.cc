@@ -43,6 +43,19 @@ Waiting& waiting() {
   return *instance;
 }
 
+// Batches that were claimed and have not ended, and those of this thread. A node that is claimed while no
+// other batch exists was another thread's when the process forked: in the child nobody will run it.
+std::atomic<int> batches{0};
+thread_local int own_batches = 0;
+
+void check_orphan(Node* node) {
+  std::lock_guard hold(schedule_lock());
+  if (batches.load() == own_batches && node->state.load() == state_claimed)
+    fail(
+        MLXC_ERROR_RUNTIME, op_table[node->op].name,
+        ": the array was being computed by another thread when the process forked; the child cannot have it");
+}
+
 void set_state(Node* node, State state) {
   node->state.store(state, std::memory_order_seq_cst);
   Waiting& w = waiting();
@@ -71,10 +84,12 @@ bool wait_claimed(Node* node, int64_t timeout_ns) {
       const int64_t left = time_left(start, timeout_ns);
       {
         std::unique_lock hold(w.lock);
-        done = w.changed.wait_for(hold, std::chrono::nanoseconds(left < 0 ? slice_ns : std::min(left, slice_ns)),
-                                  [&] { return node->state.load() != state_claimed; });
+        done =
+            w.changed.wait_for(hold, std::chrono::nanoseconds(left < 0 ? slice_ns : std::min(left, slice_ns)),
+                               [&] { return node->state.load() != state_claimed; });
       }
       if (done || left == 0) break;
+      check_orphan(node);
       check_interrupt();
     }
   } catch (...) {
@@ -124,7 +139,8 @@ void claim(Node* root, Order* order) {
   if (stack.capacity() > 65536) std::vector<Visit>().swap(stack);
 }
 
-// Claims what the roots need, or nothing if it throws. The lock is held.
+// Claims what the roots need, or nothing if it throws; unless that is nothing it is a batch, which run_batch
+// ends. The lock is held.
 void claim_roots(std::span<Node* const> roots, Order* order) {
   try {
     for (Node* root : roots) claim(root, order);
@@ -132,6 +148,7 @@ void claim_roots(std::span<Node* const> roots, Order* order) {
     unclaim(*order, 0);
     throw;
   }
+  if (!order->empty()) batches.fetch_add(1);
 }
 
 void run_node(Node* node) {
@@ -195,6 +212,13 @@ void prefetch_all(const Order& order) {
 
 // Runs what was claimed. It throws only where nodes could not be run, and those are pending again.
 void run_batch(const Order& order) {
+  struct Running {
+    Running() { own_batches++; }
+    ~Running() {
+      own_batches--;
+      batches.fetch_sub(1);
+    }
+  } running;
   bool mixed = false;
   for (Node* node : order) mixed = mixed || !node->stream->device->synchronous();
   std::vector<bool> wanted_on_host;
@@ -354,6 +378,7 @@ void forget_stream_workers() {
   new (&waiting().lock) std::mutex;
   new (&waiting().changed) std::condition_variable;
   waiting().count.store(0);
+  batches.store(own_batches);
 }
 
 void fail_node(Node* node, mlxc_error* error) {
@@ -419,6 +444,7 @@ void evaluate_async(std::span<Node* const> roots) {
         if (stream->device->synchronous()) return worker_for(batch.order.back()->stream).give(batch);
     } catch (...) {  // no memory, or no thread
       unclaim(batch.order, 0);
+      batches.fetch_sub(1);
       throw;
     }
   }

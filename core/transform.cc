@@ -62,7 +62,8 @@ class Trace {
       end = std::partition(nodes.begin(), nodes.end(), [](const Array& node) {
         const uint8_t state = node->state.load(std::memory_order_acquire);
         const bool traced = node->traced.load(std::memory_order_relaxed);
-        node->traced.store(0, std::memory_order_release);  // one computed from here on gives up its own inputs
+        node->traced.store(0,
+                           std::memory_order_release);  // one computed from here on gives up its own inputs
         return traced && (state == state_ready || state == state_failed);
       });
     }

@@ -3,7 +3,6 @@
 Written by tools/check_stubs.py; do not edit.
 """
 
-# ruff: noqa: E501, I001
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, overload

@@ -140,7 +140,9 @@ cdef int need_values(Array a, str name) except -1:
         raise ValueError(f"[{name}] the shape of the result depends on the values of the array, so it cannot be used "
                          "inside a function transform")
     cdef mlxc_error* error
+    cdef mlxc_array* h = mlxc_array_retain(a.h)  # another thread may bind the array anew meanwhile
     with nogil:
-        error = mlxc_eval(&a.h, 1)
+        error = mlxc_eval(&h, 1)
+        mlxc_array_release(h)
     check(error)
     return 0

@@ -62,13 +62,23 @@ cdef object rebuild(object tree, object leaves):
 
 
 cdef mlxc_array** take_handles(list arrays) except NULL:
+    """References of their own, for drop_handles: another thread may bind an array anew while this one computes."""
     cdef Py_ssize_t i, n = len(arrays)
     cdef mlxc_array** handles = <mlxc_array**>PyMem_Malloc((n + 1) * sizeof(mlxc_array*))
     if handles is NULL:
         raise MemoryError
     for i in range(n):
-        handles[i] = (<Array>arrays[i]).h
+        handles[i] = mlxc_array_retain((<Array>arrays[i]).h)
+    handles[n] = NULL
     return handles
+
+
+cdef void drop_handles(mlxc_array** handles) noexcept:
+    cdef Py_ssize_t i = 0
+    while handles is not NULL and handles[i] is not NULL:
+        mlxc_array_release(handles[i])
+        i += 1
+    PyMem_Free(handles)
 
 
 cdef class ArrayList:
@@ -101,7 +111,7 @@ cdef int evaluate(tuple args, bint wait) except -1:
             error = mlxc_eval(handles, n) if wait else mlxc_async_eval(handles, n)
         check(error)
     finally:
-        PyMem_Free(handles)
+        drop_handles(handles)
     return 0
 
 
@@ -225,8 +235,8 @@ def vjp(fun, primals, cotangents):
             error = mlxc_vjp(&call.closure, inputs, n_given, weights, n_seeds, outputs.c, products.c)
         check(error)
     finally:
-        PyMem_Free(inputs)
-        PyMem_Free(weights)
+        drop_handles(inputs)
+        drop_handles(weights)
     return outputs.take(), products.take()
 
 
@@ -267,8 +277,8 @@ def jvp(fun, primals, tangents):
             error = mlxc_jvp(&call.closure, inputs, directions, n, outputs.c, products.c)
         check(error)
     finally:
-        PyMem_Free(inputs)
-        PyMem_Free(directions)
+        drop_handles(inputs)
+        drop_handles(directions)
     return outputs.take(), products.take()
 
 
@@ -372,7 +382,7 @@ cdef tuple differentiate(object fun, str name, list argnums, list argnames, bint
             error = mlxc_value_and_grad(&call.closure, inputs, n, NULL, 0, NULL, gradients.c)
         check(error)
     finally:
-        PyMem_Free(inputs)
+        drop_handles(inputs)
     parts = iter(gradients.take())
     cdef list by_place = [rebuild(args[i], parts) for i in argnums]
     cdef dict by_name = {key: rebuild(kwargs[key], parts) for key in argnames}

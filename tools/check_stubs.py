@@ -21,7 +21,6 @@ HEAD = '''"""{title}
 Written by tools/check_stubs.py; do not edit.
 """
 
-# ruff: noqa: E501, F401, I001
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, overload

@@ -190,8 +190,8 @@ typedef struct mlxc_backend {
   /* Blocks the host until the timeline has reached `value`; *reached is 0 on time-out. A negative
    * time-out waits for ever. Returns the error of any work up to `value` that failed; from then on,
    * work that was already queued behind the failure is skipped, and the first wait that returns the
-   * error with nothing left in the queue makes the stream usable again. May be called by any thread
-   * without the stream's lock. */
+   * error with nothing left in the queue makes the stream usable again. A later wait for a value in
+   * the failed stretch returns the error again. May be called by any thread without the stream's lock. */
   mlxc_error* (*stream_wait)(mlxc_backend_stream* stream, uint64_t value, int64_t timeout_ns,
                              int32_t* reached);
 

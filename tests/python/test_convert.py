@@ -342,6 +342,17 @@ def test_asarray_gives_arrays_back_unless_told_to_copy():
         mx.asarray(a, dtype=mx.float32, copy=False)
 
 
+def test_asarray_copies_memory_that_does_not_lie_at_multiples_of_the_element_size():
+    values = np.arange(5, dtype=np.float32)
+    raw = np.frombuffer(b"x" + values.tobytes() + b"yz", np.uint8)
+    odd = np.frombuffer(raw, np.float32, count=5, offset=1)
+    rows = np.frombuffer(b"ab".join(v.tobytes() for v in values), np.dtype([("v", "f4"), ("_", "u2")]), count=4)["v"]
+    assert mx.asarray(odd).tolist() == values.tolist() and mx.from_dlpack(odd).tolist() == values.tolist()
+    assert mx.asarray(rows).tolist() == values[:4].tolist()
+    with pytest.raises(ValueError, match="multiple"):
+        mx.asarray(odd, copy=False)
+
+
 def test_asarray_without_copying_shares_numpy_memory():
     a = np.arange(4, dtype=np.float32)
     shared = mx.asarray(a, copy=False)

@@ -114,6 +114,18 @@ def test_threads_share_streams(data):
         mx.synchronize(stream)
 
 
+def test_array_may_be_overwritten_while_another_thread_evaluates_it():
+    for _ in range(10):
+        x = mx.ones((200, 200))
+        for _ in range(20):
+            x = (x @ mx.ones((200, 200))) * 0.005
+        thread = threading.Thread(target=mx.eval, args=(x,))
+        thread.start()
+        x[...] = 7
+        thread.join()
+        assert x[0, 0].item() == 7
+
+
 def test_default_stream_of_one_thread_is_not_that_of_another(data):
     seen: dict[int, float] = {}
     streams = [mx.new_stream(mx.cpu) for _ in range(THREADS)]

@@ -227,8 +227,8 @@ static void wrapped_memory_must_be_aligned_and_addressable(void) {
   const int64_t shape[1] = {3}, huge[1] = {INT64_MAX / 4 * 4};
   int count = 0;
   mlxc_array* out = NULL;
-  FAILS(MLXC_ERROR_VALUE, mlxc_array_wrap_host((char*)bytes + 1, MLXC_FLOAT32, 1, shape, NULL, count_release,
-                                               &count, &out));
+  FAILS(MLXC_ERROR_VALUE,
+        mlxc_array_wrap_host((char*)bytes + 1, MLXC_FLOAT32, 1, shape, NULL, count_release, &count, &out));
   FAILS(MLXC_ERROR_VALUE,
         mlxc_array_wrap_host(bytes, MLXC_FLOAT32, 1, shape, huge, count_release, &count, &out));
   REQUIRE(count == 0 && out == NULL);
@@ -366,6 +366,38 @@ static void child_computes_though_the_parent_was_computing(void) {
   pthread_join(thread, NULL);
 }
 
+/* What another thread was computing at the fork is an error in the child, and no wait without end. */
+static void child_is_told_of_what_it_cannot_have(void) {
+  const int64_t shape[1] = {2000000};
+  mlxc_arrays* pool = mlxc_arrays_new();
+  mlxc_array *last = NULL, *next = NULL;
+  OK(mlxc_full(make_float(pool, 1), shape, 1, NULL, &last));
+  keep(pool, last);
+  for (int i = 0; i < 20; i++) {
+    OK(mlxc_sin(last, NULL, &next));
+    last = keep(pool, next);
+  }
+  OK(mlxc_async_eval(&last, 1));
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(20);
+    OK(mlxc_negative(last, NULL, &next));
+    keep(pool, next);
+    if (mlxc_array_status(last) == 0) FAILS(MLXC_ERROR_RUNTIME, mlxc_eval(&next, 1));
+    mlxc_array* sum = NULL;
+    OK(mlxc_add(make_float(pool, 1), make_float(pool, 2), NULL, &sum));
+    keep(pool, sum);
+    _exit(read_float(sum) == 3 ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  OK(mlxc_synchronize(NULL));
+  REQUIRE(mlxc_array_status(last) == 1);
+  mlxc_arrays_free(pool);
+}
+
 int main(int argc, char** argv) {
   const struct {
     const char* name;
@@ -381,6 +413,7 @@ int main(int argc, char** argv) {
       {"crossing", synchronize_waits_for_a_batch_that_crosses_streams},
       {"error", synchronize_returns_the_error_of_what_was_started},
       {"fork", child_computes_though_the_parent_was_computing},
+      {"orphan", child_is_told_of_what_it_cannot_have},
   };
   int run = 0;
   for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
