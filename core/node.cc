@@ -109,7 +109,7 @@ void destroy_node(Node* node) noexcept {
     Node** inputs = dead->inputs_data();
     for (uint32_t i = 0; i < dead->n_inputs; i++) {
       Node* input = inputs[i];
-      if (input && input->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      if (input && drop_reference(input)) {
         chain(input, first);
         first = input;
       }

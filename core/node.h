@@ -75,8 +75,14 @@ Node* make_node(int ndim, int n_inputs, uint32_t params_size);
 // Frees the node and, without recursion, whatever only it held.
 void destroy_node(Node* node) noexcept;
 inline void retain_node(Node* node) noexcept { node->refs.fetch_add(1, std::memory_order_relaxed); }
+// Gives a reference up; true if it was the last. Who holds the only reference need not count down: nobody
+// else can take one, and a plain load costs a fraction of an atomic subtraction.
+inline bool drop_reference(Node* node) noexcept {
+  return node->refs.load(std::memory_order_acquire) == 1 ||
+         node->refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
 inline void release_node(Node* node) noexcept {
-  if (node->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_node(node);
+  if (drop_reference(node)) destroy_node(node);
 }
 
 // Gives up the inputs of a computed node.

@@ -6,6 +6,7 @@
 
 #include "core/device.h"
 #include "core/execute.h"
+#include "core/ops/common.h"
 #include "core/schedule.h"
 #include "core/transform.h"
 #include "op_functions.h"
@@ -34,28 +35,41 @@ void check_inputs(const OpInfo& info, Node* const* inputs, int n) {
     if (!inputs[i]) fail(MLXC_ERROR_VALUE, info.name, ": array ", i, " is NULL");
 }
 
-Node* make_op_node(const OpInfo& info, const Recording& rec, const OutSpec& out, Stream* stream) {
-  const int64_t size = checked_size(info.name, out.shape.span(), dtype_size(out.dtype));
-  Node* node = make_node(out.shape.n, rec.n_inputs, info.params_size);
+// The caller adopts the node before anything can throw.
+Node* make_op_node(const OpInfo& info, Node* const* from, int n_inputs, const void* params, mlxc_dtype dtype,
+                   std::span<const int64_t> shape, int64_t size, Stream* stream) {
+  const int ndim = static_cast<int>(shape.size());
+  Node* node = make_node(ndim, n_inputs, info.params_size);
   node->op = info.number;
-  node->dtype = static_cast<uint8_t>(out.dtype);
+  node->dtype = static_cast<uint8_t>(dtype);
   node->size = size;
   node->stream = stream;
-  for (int i = 0; i < out.shape.n; i++) {
-    node->shape_data()[i] = out.shape[i];
+  for (int i = 0; i < ndim; i++) {
+    node->shape_data()[i] = shape[i];
     node->strides_data()[i] = 0;
   }
   bool traced = false;
   Node** inputs = node->inputs_data();
-  for (int i = 0; i < rec.n_inputs; i++) {
-    inputs[i] = rec.inputs[i];
+  for (int i = 0; i < n_inputs; i++) {
+    inputs[i] = from[i];
     retain_node(inputs[i]);
     traced = traced || inputs[i]->traced.load(std::memory_order_relaxed);
   }
-  if (info.params_size) std::memcpy(node->params_data(), rec.params, info.params_size);
-  if (traced && active_traces.load(std::memory_order_relaxed) > 0)
-    node->traced.store(1, std::memory_order_relaxed);
-  return node;  // the caller adopts it before anything can throw
+  if (info.params_size) std::memcpy(node->params_data(), params, info.params_size);
+  if (traced && follows_here()) node->traced.store(1, std::memory_order_relaxed);
+  return node;
+}
+
+// An element-wise op on two arrays of one dtype and shape, which it keeps: nothing to infer.
+bool is_plain_pair(const OpInfo& info, Node* const* inputs, int n_inputs) {
+  if (n_inputs != 2 || info.infer != infer_elementwise || info.dtype_rule != DtypeRule::promote_ ||
+      info.accepts != Accepts::any_)
+    return false;
+  const Node &a = *inputs[0], &b = *inputs[1];
+  if (a.dtype != b.dtype || a.ndim != b.ndim) return false;
+  for (int i = 0; i < a.ndim; i++)
+    if (a.shape_data()[i] != b.shape_data()[i]) return false;
+  return true;
 }
 
 // A window on values that are already there needs no evaluation.
@@ -107,6 +121,14 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
     scope.emplace(stream);
   else
     stream = current_stream();
+  if (is_plain_pair(info, inputs, n_inputs)) {
+    const Node& like = *inputs[0];
+    Array node =
+        Array::adopt(make_op_node(info, inputs, 2, nullptr, like.dtype, like.shape(), like.size, stream));
+    if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
+    outputs[0] = node.give_up();
+    return;
+  }
   Scratch scratch;
   Recording rec;
   rec.op = &info;
@@ -120,7 +142,10 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
   if (info.params_size) std::memcpy(scratch.params, params, info.params_size);
   rec.params = scratch.params;
   info.infer(rec);
-  Array node = Array::adopt(make_op_node(info, rec, rec.out[0], stream));
+  const OutSpec& out = rec.out[0];
+  const int64_t size = checked_size(info.name, out.shape.span(), dtype_size(out.dtype));
+  Array node = Array::adopt(
+      make_op_node(info, rec.inputs, rec.n_inputs, rec.params, out.dtype, out.shape.span(), size, stream));
   if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
   if (info.n_outputs == 1) {
     if (info.view) view_at_once(node.node());

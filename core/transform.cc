@@ -38,6 +38,7 @@ struct Tape {
 // Nodes that this thread's transforms followed, until its outermost one ends.
 struct Followed {
   int depth = 0;
+  bool last_sweep = false;  // in the sweep of the outermost transform
   std::vector<Array> nodes;
 };
 thread_local Followed followed;
@@ -71,6 +72,18 @@ class Trace {
   }
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
+};
+
+// In scope while a transform sweeps.
+class Sweeping {
+ public:
+  Sweeping() : before_(std::exchange(followed.last_sweep, followed.depth == 1)) {}
+  ~Sweeping() { followed.last_sweep = before_; }
+  Sweeping(const Sweeping&) = delete;
+  Sweeping& operator=(const Sweeping&) = delete;
+
+ private:
+  bool before_;
 };
 
 // The stand-in is a window on the primal, so that a transform further out sees through it.
@@ -153,22 +166,36 @@ bool same_shape(const Array& a, const Array& b) {
   return a.ndim() == b.ndim() && std::equal(a.shape().begin(), a.shape().end(), b.shape().begin());
 }
 
-// The op's inputs or outputs as handles for a rule. The lists are used again from op to op: a sweep is as
-// fast as its allocations are few.
-void take_inputs(Node* node, std::vector<Array>* handles) {
-  handles->clear();
-  for (uint32_t i = 0; i < node->n_inputs; i++) handles->push_back(Array::borrow(node->inputs_data()[i]));
-}
-
-void take_outputs(Node* node, std::vector<Array>* handles) {
-  handles->clear();
-  if (!node->multi) {
-    handles->push_back(Array::borrow(node));
-  } else {
-    for (size_t i = 0; i < node->multi->results.size(); i++)
-      handles->push_back(output_of(node, static_cast<int>(i)));
+// An op's inputs and outputs as handles for its rule. They count no references, which would cost more than
+// the rule: the tape's outputs hold every node of it, and a followed node holds its inputs. The lists are
+// used again from op to op.
+class Operands {
+ public:
+  ~Operands() { clear(); }
+  void take(Node* node) {
+    clear();
+    for (uint32_t i = 0; i < node->n_inputs; i++) inputs_.push_back(Array::adopt(node->inputs_data()[i]));
+    if (!node->multi) {
+      outputs_.push_back(Array::adopt(node));
+    } else {
+      for (size_t i = 0; i < node->multi->results.size(); i++)
+        made_.push_back(output_of(node, static_cast<int>(i)));
+    }
   }
-}
+  std::span<const Array> inputs() const { return inputs_; }
+  std::span<const Array> outputs() const { return made_.empty() ? outputs_ : made_; }
+
+ private:
+  void clear() {
+    for (Array& input : inputs_) input.give_up();
+    for (Array& output : outputs_) output.give_up();
+    inputs_.clear();
+    outputs_.clear();
+    made_.clear();
+  }
+  std::vector<Array> inputs_, outputs_;
+  std::vector<Array> made_;  // of an op with several outputs: these are references of our own
+};
 
 void accumulate(Array& sum, Array part) { sum = sum ? op::add(sum, part) : std::move(part); }
 
@@ -215,8 +242,8 @@ class BackwardSweep {
     const OpInfo& info = op_table[node->op];
     if (!info.vjp) return;
     const auto positions = tape_.inputs_of(entry);
-    take_inputs(node, &inputs_);
-    take_outputs(node, &outputs_);
+    operands_.take(node);
+    const auto inputs = operands_.inputs(), outputs = operands_.outputs();
     if (node->multi) {
       given_ = std::move(parts_[i]);
     } else {
@@ -228,13 +255,12 @@ class BackwardSweep {
     gradients_.clear();
     gradients_.resize(node->n_inputs);
     StreamScope scope(node->stream);
-    info.vjp(
-        Vjp{&info, inputs_, outputs_, given_, node->params_size ? node->params_data() : nullptr, wanted_},
-        gradients_.data());
+    info.vjp(Vjp{&info, inputs, outputs, given_, node->params_size ? node->params_data() : nullptr, wanted_},
+             gradients_.data());
     for (uint32_t k = 0; k < node->n_inputs; k++) {
       if (!wanted_[k] || !gradients_[k]) continue;
       Array gradient = std::move(gradients_[k]);
-      const Array& input = inputs_[k];
+      const Array& input = inputs[k];
       if (info.elementwise && !same_shape(gradient, input)) gradient = sum_to(gradient, input.shape());
       if (!same_shape(gradient, input))
         fail(MLXC_ERROR_RUNTIME, info.name, ": its gradient has shape ", shape_text(gradient.shape()),
@@ -247,7 +273,8 @@ class BackwardSweep {
   const Tape& tape_;
   std::vector<Array> cotangents_;
   std::unordered_map<size_t, std::vector<Array>> parts_;  // of ops with several outputs
-  std::vector<Array> inputs_, outputs_, given_, gradients_;
+  Operands operands_;
+  std::vector<Array> given_, gradients_;
   std::vector<bool> wanted_;
 };
 
@@ -291,16 +318,16 @@ class ForwardSweep {
       any = any || given_[k];
     }
     if (!any) return;
-    take_inputs(node, &inputs_);
-    take_outputs(node, &outputs_);
-    std::vector<Array> made(outputs_.size());
+    operands_.take(node);
+    const auto inputs = operands_.inputs(), outputs = operands_.outputs();
+    std::vector<Array> made(outputs.size());
     StreamScope scope(node->stream);
-    info.jvp(Jvp{&info, inputs_, outputs_, given_, node->params_size ? node->params_data() : nullptr},
+    info.jvp(Jvp{&info, inputs, outputs, given_, node->params_size ? node->params_data() : nullptr},
              made.data());
     for (size_t k = 0; k < made.size(); k++) {
       if (!made[k]) continue;
-      if (!same_shape(made[k], outputs_[k])) made[k] = op::broadcast_to(made[k], outputs_[k].sizes());
-      made[k] = cast_to(made[k], outputs_[k].dtype());
+      if (!same_shape(made[k], outputs[k])) made[k] = op::broadcast_to(made[k], outputs[k].sizes());
+      made[k] = cast_to(made[k], outputs[k].dtype());
     }
     if (node->multi)
       parts_[i] = std::move(made);
@@ -311,7 +338,8 @@ class ForwardSweep {
   const Tape& tape_;
   std::vector<Array> tangents_;
   std::unordered_map<int32_t, std::vector<Array>> parts_;  // of ops with several outputs
-  std::vector<Array> inputs_, outputs_, given_;
+  Operands operands_;
+  std::vector<Array> given_;
 };
 
 void check_like(const char* what, size_t index, const Array& given, const Array& like) {
@@ -322,6 +350,8 @@ void check_like(const char* what, size_t index, const Array& given, const Array&
 }
 
 }  // namespace
+
+bool follows_here() { return active_traces.load(std::memory_order_relaxed) > 0 && !followed.last_sweep; }
 
 void follow_node(Node* node) {
   if (followed.depth > 0) followed.nodes.push_back(Array::borrow(node));
@@ -335,6 +365,7 @@ Differentiated vjp(const Function& fn, std::span<const Array> primals,
   result.outputs = fn(stand_ins);
   const std::vector<Array> seeds = cotangents(result.outputs);
   const Tape tape = make_tape(result.outputs, stand_ins);
+  const Sweeping sweeping;
   BackwardSweep sweep(tape);
   for (size_t i = 0; i < result.outputs.size(); i++)
     if (seeds[i]) sweep.seed(result.outputs[i].node(), cast_to(seeds[i], result.outputs[i].dtype()));
@@ -353,6 +384,7 @@ Differentiated jvp(const Function& fn, std::span<const Array> primals, std::span
   Differentiated result;
   result.outputs = fn(stand_ins);
   const Tape tape = make_tape(result.outputs, stand_ins);
+  const Sweeping sweeping;
   ForwardSweep sweep(tape);
   for (size_t i = 0; i < primals.size(); i++) sweep.seed(i, cast_to(tangents[i], primals[i].dtype()));
   sweep.run();

@@ -159,7 +159,8 @@ Array add_maybe(const Array& a, const Array& b) {
 }
 
 Array mul_conj(const Array& g, const Array& d) {
-  return op::multiply(g, is_complex(d.dtype()) ? op::conjugate(d) : d);
+  if (is_complex(d.dtype())) return op::multiply(g, op::conjugate(d));
+  return op::multiply(g, d);
 }
 
 Array zeros(std::span<const int64_t> shape, mlxc_dtype dtype) {
