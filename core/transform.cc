@@ -57,18 +57,21 @@ class Trace {
     if (--followed.depth > 0) return;
     std::vector<Array> nodes = std::move(followed.nodes);
     followed.nodes.clear();
-    auto end = nodes.begin();
+    std::vector<Node*> computed;
     {
       std::lock_guard hold(schedule_lock());
-      end = std::partition(nodes.begin(), nodes.end(), [](const Array& node) {
+      for (const Array& node : nodes) {
         const uint8_t state = node->state.load(std::memory_order_acquire);
         const bool traced = node->traced.load(std::memory_order_relaxed);
-        node->traced.store(0,
-                           std::memory_order_release);  // one computed from here on gives up its own inputs
-        return traced && (state == state_ready || state == state_failed);
-      });
+        // One that is computed from here on gives up its own inputs.
+        node->traced.store(0, std::memory_order_release);
+        if (traced && (state == state_ready || state == state_failed)) computed.push_back(node.node());
+      }
     }
-    for (auto node = nodes.begin(); node != end; ++node) detach_inputs(node->node());
+    for (Node* node : computed) detach_inputs(node);
+    nodes.clear();
+    // The room is used again by the next transform, unless a callback has just run one.
+    if (followed.depth == 0 && followed.nodes.empty()) followed.nodes.swap(nodes);
   }
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;

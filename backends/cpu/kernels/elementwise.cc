@@ -5,6 +5,7 @@
  * touch a new cache line with every element. Outputs are row-major, as the core allocates them.
  */
 #include "elementwise.h"
+#include "streaming.h"
 
 #include "parallel.h"
 #include "strided.h"
@@ -281,6 +282,54 @@ int64_t grain_of(Cost cost) {
   }
 }
 
+/* The loop goes over the memory as it is, to `target` or, where that is null, to the output itself. */
+void run_loop(const Job& job, int64_t begin, int64_t end, char* target) {
+  const void* in[kMaxInputs];
+  void* out[kMaxOutputs];
+  for (int i = 0; i < job.n_inputs; i++) {
+    const Input& input = job.in[i];
+    in[i] = input.access == Access::kScalar ? static_cast<const void*>(input.scalar)
+                                            : input.base + begin * input.item_size;
+  }
+  for (int k = 0; k < job.n_outputs; k++) out[k] = job.out[k].base + begin * job.out[k].item_size;
+  if (target) out[0] = target;
+  job.entry.loop(in, out, end - begin, job.scalars);
+}
+
+void run_direct(const Job& job, int64_t begin, int64_t end) { run_loop(job, begin, end, nullptr); }
+
+bool may_stream(const Job& job, int64_t n) {
+  const Output& out = job.out[0];
+  if (!kHasStreaming || job.entry.cost != Cost::kMemory || job.n_outputs != 1) return false;
+  if (n * out.item_size < kStreamingBytes || reinterpret_cast<uintptr_t>(out.base) % out.item_size)
+    return false;
+  for (int i = 0; i < job.n_inputs; i++)
+    if (job.in[i].base == out.base) return false; /* in place: the lines are read anyway */
+  return true;
+}
+
+/* Small pieces are computed into a buffer that stays in the nearest cache, and streamed from there. */
+void run_streaming(const Job& job, int64_t begin, int64_t end) {
+  constexpr int64_t kPiece = 4096;
+  alignas(kLine) char piece[kPiece];
+  const int64_t size = job.out[0].item_size;
+  char* base = job.out[0].base;
+  const int64_t past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base + begin * size) % kLine);
+  int64_t aligned = past_line ? begin + (kLine - past_line) / size : begin;
+  if (aligned > end) aligned = end;
+  run_direct(job, begin, aligned);
+  const int64_t step = kPiece / size, line = kLine / size;
+  int64_t at = aligned;
+  while (end - at >= line) {
+    int64_t n = end - at < step ? (end - at) / line * line : step;
+    run_loop(job, at, at + n, piece);
+    stream_lines(base + at * size, piece, n * size);
+    at += n;
+  }
+  finish_streaming();
+  if (at < end) run_direct(job, at, end);
+}
+
 }  // namespace
 
 mlxc_error* run_tiles(const mlxc_kernel_call* call, const LoopEntry& entry) {
@@ -311,16 +360,12 @@ mlxc_error* run_tiles(const mlxc_kernel_call* call, const LoopEntry& entry) {
   }
   int64_t grain = grain_of(entry.cost);
   if (direct && !strided) {
-    parallel_for(n, grain, [&job](int64_t begin, int64_t end) {
-      const void* in[kMaxInputs];
-      void* out[kMaxOutputs];
-      for (int i = 0; i < job.n_inputs; i++) {
-        const Input& input = job.in[i];
-        in[i] = input.access == Access::kScalar ? static_cast<const void*>(input.scalar)
-                                                : input.base + begin * input.item_size;
-      }
-      for (int k = 0; k < job.n_outputs; k++) out[k] = job.out[k].base + begin * job.out[k].item_size;
-      job.entry.loop(in, out, end - begin, job.scalars);
+    bool streams = may_stream(job, n);
+    parallel_for(n, grain, [&job, streams](int64_t begin, int64_t end) {
+      if (streams)
+        run_streaming(job, begin, end);
+      else
+        run_direct(job, begin, end);
     });
     return nullptr;
   }
