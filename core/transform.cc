@@ -345,19 +345,19 @@ class ForwardSweep {
   std::vector<Array> given_;
 };
 
-void check_like(const char* what, size_t index, const Array& given, const Array& like) {
-  if (!given) fail(MLXC_ERROR_VALUE, what, " ", index, " is NULL");
-  if (!same_shape(given, like))
-    fail(MLXC_ERROR_VALUE, what, " ", index, " has shape ", shape_text(given.shape()), ", needed is ",
-         shape_text(like.shape()));
-}
-
 }  // namespace
 
 bool follows_here() { return active_traces.load(std::memory_order_relaxed) > 0 && !followed.last_sweep; }
 
 void follow_node(Node* node) {
   if (followed.depth > 0) followed.nodes.push_back(Array::borrow(node));
+}
+
+void check_like(const char* what, size_t index, const Array& given, const Array& like) {
+  if (!given) fail(MLXC_ERROR_VALUE, what, " ", index, " is NULL");
+  if (!same_shape(given, like))
+    fail(MLXC_ERROR_VALUE, what, " ", index, " has shape ", shape_text(given.shape()), ", needed is ",
+         shape_text(like.shape()));
 }
 
 Differentiated vjp(const Function& fn, std::span<const Array> primals,
@@ -399,143 +399,3 @@ Differentiated jvp(const Function& fn, std::span<const Array> primals, std::span
 }
 
 }  // namespace mlxc
-
-// ---- the C functions -----------------------------------------------------------------------------
-
-struct mlxc_arrays {
-  std::vector<mlxc::Array> items;
-};
-
-using namespace mlxc;
-
-namespace {
-
-Function wrap_closure(const char* name, const mlxc_closure* closure) {
-  if (!closure || closure->struct_size < sizeof(mlxc_closure) || !closure->call)
-    fail(MLXC_ERROR_VALUE, name, ": the closure is NULL, has no call, or its struct_size is not set");
-  return [closure](std::span<const Array> inputs) {
-    std::vector<mlxc_array*> handles;
-    for (const Array& input : inputs) handles.push_back(input.node());
-    mlxc_arrays outputs;
-    throw_error(closure->call(closure->context, handles.data(), handles.size(), &outputs));
-    return std::move(outputs.items);
-  };
-}
-
-std::vector<Array> take_handles(const char* name, mlxc_array* const* handles, size_t count) {
-  if (count && !handles) fail(MLXC_ERROR_VALUE, name, ": the list of arrays is NULL");
-  std::vector<Array> arrays;
-  for (size_t i = 0; i < count; i++) {
-    if (!handles[i]) fail(MLXC_ERROR_VALUE, name, ": array ", i, " is NULL");
-    arrays.push_back(Array::borrow(handles[i]));
-  }
-  return arrays;
-}
-
-void put(mlxc_arrays* list, std::vector<Array>& arrays) {
-  if (list) list->items.insert(list->items.end(), arrays.begin(), arrays.end());
-}
-
-Differentiated value_and_grad(const char* name, const mlxc_closure* closure, mlxc_array* const* inputs,
-                              size_t n_inputs, const size_t* argnums, size_t n_argnums) {
-  const Function fn = wrap_closure(name, closure);
-  const std::vector<Array> all = take_handles(name, inputs, n_inputs);
-  std::vector<size_t> chosen;
-  if (argnums) {
-    chosen.assign(argnums, argnums + n_argnums);
-  } else {
-    for (size_t i = 0; i < n_inputs; i++) chosen.push_back(i);
-  }
-  std::vector<Array> primals;
-  std::vector<bool> seen(n_inputs);
-  for (size_t index : chosen) {
-    if (index >= n_inputs) fail(MLXC_ERROR_VALUE, name, ": argnum ", index, " of ", n_inputs, " inputs");
-    if (seen[index]) fail(MLXC_ERROR_VALUE, name, ": argnum ", index, " is named twice");
-    seen[index] = true;
-    primals.push_back(all[index]);
-  }
-  return vjp(
-      [&](std::span<const Array> stand_ins) {
-        std::vector<Array> arguments = all;
-        for (size_t i = 0; i < chosen.size(); i++) arguments[chosen[i]] = stand_ins[i];
-        return fn(arguments);
-      },
-      primals,
-      [&](std::span<const Array> outputs) {
-        if (outputs.empty()) fail(MLXC_ERROR_VALUE, name, ": the function gave no output");
-        if (outputs[0].size() != 1)
-          fail(MLXC_ERROR_VALUE, name, ": the first output must have one element, its shape is ",
-               shape_text(outputs[0].shape()));
-        std::vector<Array> seeds(outputs.size());
-        seeds[0] = op::full(scalar(1, outputs[0].dtype()), outputs[0].sizes());
-        return seeds;
-      });
-}
-
-}  // namespace
-
-extern "C" {
-
-mlxc_arrays* mlxc_arrays_new(void) { return new (std::nothrow) mlxc_arrays; }
-void mlxc_arrays_free(mlxc_arrays* list) { delete list; }
-size_t mlxc_arrays_count(const mlxc_arrays* list) { return list ? list->items.size() : 0; }
-mlxc_array* mlxc_arrays_get(const mlxc_arrays* list, size_t index) {
-  return list && index < list->items.size() ? list->items[index].node() : nullptr;
-}
-mlxc_error* mlxc_arrays_append(mlxc_arrays* list, mlxc_array* array) {
-  return guard([&] {
-    if (!list || !array) fail(MLXC_ERROR_VALUE, "mlxc_arrays_append: list or array is NULL");
-    list->items.push_back(Array::borrow(array));
-  });
-}
-
-mlxc_error* mlxc_vjp(const mlxc_closure* closure, mlxc_array* const* primals, size_t n_primals,
-                     mlxc_array* const* cotangents, size_t n_cotangents, mlxc_arrays* outputs,
-                     mlxc_arrays* vjps) {
-  return guard([&] {
-    const Function fn = wrap_closure("mlxc_vjp", closure);
-    const std::vector<Array> given = take_handles("mlxc_vjp", cotangents, n_cotangents);
-    Differentiated result =
-        vjp(fn, take_handles("mlxc_vjp", primals, n_primals), [&](std::span<const Array> made) {
-          if (made.size() != given.size())
-            fail(MLXC_ERROR_VALUE, "mlxc_vjp: the function gave ", made.size(), " outputs, there are ",
-                 given.size(), " cotangents");
-          for (size_t i = 0; i < given.size(); i++) check_like("mlxc_vjp: cotangent", i, given[i], made[i]);
-          return given;
-        });
-    put(outputs, result.outputs);
-    put(vjps, result.results);
-  });
-}
-
-mlxc_error* mlxc_jvp(const mlxc_closure* closure, mlxc_array* const* primals, mlxc_array* const* tangents,
-                     size_t n_primals, mlxc_arrays* outputs, mlxc_arrays* jvps) {
-  return guard([&] {
-    const Function fn = wrap_closure("mlxc_jvp", closure);
-    Differentiated result =
-        jvp(fn, take_handles("mlxc_jvp", primals, n_primals), take_handles("mlxc_jvp", tangents, n_primals));
-    put(outputs, result.outputs);
-    put(jvps, result.results);
-  });
-}
-
-mlxc_error* mlxc_value_and_grad(const mlxc_closure* closure, mlxc_array* const* inputs, size_t n_inputs,
-                                const size_t* argnums, size_t n_argnums, mlxc_arrays* outputs,
-                                mlxc_arrays* gradients) {
-  return guard([&] {
-    Differentiated result =
-        value_and_grad("mlxc_value_and_grad", closure, inputs, n_inputs, argnums, n_argnums);
-    put(outputs, result.outputs);
-    put(gradients, result.results);
-  });
-}
-
-mlxc_error* mlxc_grad(const mlxc_closure* closure, mlxc_array* const* inputs, size_t n_inputs,
-                      const size_t* argnums, size_t n_argnums, mlxc_arrays* gradients) {
-  return guard([&] {
-    Differentiated result = value_and_grad("mlxc_grad", closure, inputs, n_inputs, argnums, n_argnums);
-    put(gradients, result.results);
-  });
-}
-
-}  // extern "C"

@@ -29,4 +29,7 @@ Differentiated vjp(const Function& fn, std::span<const Array> primals,
                    const std::function<std::vector<Array>(std::span<const Array> outputs)>& cotangents);
 Differentiated jvp(const Function& fn, std::span<const Array> primals, std::span<const Array> tangents);
 
+// MLXC_ERROR_VALUE unless `given` is there and has the shape of `like`.
+void check_like(const char* what, size_t index, const Array& given, const Array& like);
+
 }  // namespace mlxc
