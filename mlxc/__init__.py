@@ -123,7 +123,9 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_SUBMODULES})
+    here = _os.path.dirname(__file__)
+    there = {name.removesuffix(".py") for name in _os.listdir(here)} & _SUBMODULES
+    return sorted({*globals(), *there})
 
 
 def __array_namespace_info__():

@@ -176,6 +176,9 @@ cdef object update(binary_fn fn, Array a, object b, str symbol):
 
 # ---- the class ----------------------------------------------------------------------------------
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.freelist(64)
 @cython.no_gc

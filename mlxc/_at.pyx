@@ -79,6 +79,9 @@ cdef Array update_at(Array a, list items, object value, binary_fn fn, int mode):
     return drop_new_axes(write_window(whole, apply(fn, window, written), &plan), &plan)
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class ArrayAt:
@@ -100,6 +103,8 @@ cdef class ArrayAt:
 
     def __getitem__(self, key):
         cdef ArrayAt at = ArrayAt.__new__(ArrayAt)
+        if self._array is None:
+            raise TypeError("indexed updates are made by x.at[index]")
         if self._items is not None:
             raise TypeError("x.at is indexed once: x.at[i, j], not x.at[i][j]")
         at._array = self._array
@@ -138,6 +143,9 @@ cdef object array_at(Array a):
     return at
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class ArrayIterator:

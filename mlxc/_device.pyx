@@ -16,6 +16,9 @@ from mlxc._typename cimport name_type, set_type_attribute
 from _thread import _local
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class DeviceType:
@@ -42,6 +45,9 @@ cdef class DeviceType:
         return self.name
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class Device:
@@ -89,6 +95,9 @@ cdef class Device:
         return Device, (device_type(self.c.kind), self.c.index)
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class Stream:
@@ -119,6 +128,9 @@ cdef class Stream:
         return NotImplemented
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class ThreadLocalStream:
@@ -367,6 +379,9 @@ def synchronize(stream=None):
     check(error)
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class StreamContext:

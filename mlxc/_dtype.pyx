@@ -13,6 +13,9 @@ from mlxc._typename cimport name_type, set_type_attribute
 import sys
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class Dtype:
@@ -57,6 +60,9 @@ cdef class Dtype:
         return numpy.dtype(self.name)
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 @cython.final
 @cython.auto_pickle(False)
 cdef class DtypeCategory:

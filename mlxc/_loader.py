@@ -13,11 +13,10 @@ from _frozen_importlib_external import ExtensionFileLoader
 
 
 class CoreFinder:
-    """A name `mlxc._something` that is no Python file is a module inside `_core`."""
+    """A name `mlxc._something` that no other finder knows, being no file, is a module inside `_core`."""
 
     def __init__(self, path: list[str]) -> None:
         self.path = path
-        self.files = {"_core.py"}.union(*(os.listdir(folder) for folder in path if os.path.isdir(folder)))
         self.core = ""
 
     def find_core(self) -> str:
@@ -30,7 +29,7 @@ class CoreFinder:
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """A spec that loads the module out of `_core`."""
-        if not name.startswith("mlxc._") or name.count(".") != 1 or f"{name[5:]}.py" in self.files:
+        if not name.startswith("mlxc._") or name.count(".") != 1 or name == "mlxc._core":
             return None
         self.core = self.core or self.find_core()
         return ModuleSpec(name, ExtensionFileLoader(name, self.core), origin=self.core)
@@ -55,4 +54,4 @@ def leave_source_folder() -> None:
 
 
 leave_source_folder()
-sys.meta_path.insert(0, CoreFinder(list(sys.modules["mlxc"].__path__)))
+sys.meta_path.append(CoreFinder(list(sys.modules["mlxc"].__path__)))

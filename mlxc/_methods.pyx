@@ -44,7 +44,7 @@ cdef Array reduce(reduce_fn fn, object self, object axis, object keepdims, objec
     if out is not None:
         refuse_out(out)
     to_axes(axis, &axes)
-    a = <Array>self if dtype is None else cast_to(self, dtype, s)
+    a = <Array?>self if dtype is None else cast_to(self, dtype, s)
     check(fn(a.h, axes.v, axes.n, 1 if keepdims else 0, s, &made))
     return wrap(made)
 
@@ -88,7 +88,7 @@ def astype(self, dtype, stream=None, *, copy=True, device=None):
     """The values cast to another dtype; see mlxc.astype. copy=False gives the array itself back if it has the dtype."""
     cdef mlxc_array* out = NULL
     cdef int wanted = to_dtype(dtype)
-    cdef Array a = <Array>self, made
+    cdef Array a = <Array?>self, made
     if mlxc_array_dtype(a.h) == wanted:
         made = wrap(mlxc_array_retain(a.h)) if copy else a
     else:
@@ -102,7 +102,7 @@ def reshape(self, *shape, stream=None):
     cdef Shape sizes
     cdef mlxc_array* out = NULL
     to_shape(shape[0] if len(shape) == 1 else shape, &sizes)
-    check(mlxc_reshape((<Array>self).h, sizes.v, sizes.n, to_stream(stream), &out))
+    check(mlxc_reshape((<Array?>self).h, sizes.v, sizes.n, to_stream(stream), &out))
     return wrap(out)
 
 
@@ -114,7 +114,7 @@ def transpose(self, *axes, stream=None):
         order.n = -1
     else:
         to_axes(axes[0] if len(axes) == 1 else axes, &order)
-    check(mlxc_transpose((<Array>self).h, order.v, order.n, to_stream(stream), &out))
+    check(mlxc_transpose((<Array?>self).h, order.v, order.n, to_stream(stream), &out))
     return wrap(out)
 
 

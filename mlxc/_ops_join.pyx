@@ -101,6 +101,10 @@ def unstack(x, /, *, axis=0, stream=None):
     return tuple([op_squeeze(slice_axis(a, ax, i, 1, 1, s), ax, s) for i in range(mlxc_array_dim(a.h, ax))])
 
 
+# An axis of size 0 divides into any number of parts; more than this many is surely a mistake.
+MOST_PARTS = 65536
+
+
 def split(a, /, indices_or_sections, axis=0, *, stream=None):
     """An array cut along an axis.
 
@@ -134,7 +138,7 @@ def split(a, /, indices_or_sections, axis=0, *, stream=None):
         cuts.append(size)
     else:
         parts = to_int(indices_or_sections, "the number of parts")
-        if parts <= 0 or size % parts:
+        if parts <= 0 or size % parts or parts > max(size, <int64_t>MOST_PARTS):
             raise ValueError(f"[split] axis {axis} of size {size} cannot be split into {parts} equal parts")
         cuts = [size // parts * i for i in range(parts + 1)]
     for begin, end in zip(cuts, cuts[1:]):

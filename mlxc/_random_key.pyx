@@ -2,6 +2,7 @@
 #
 # A thread's key is held as two plain words, so that a draw without a key records no op for it and no chain of keys
 # grows; only a key that was set from an array not yet computed goes through ops.
+cimport cython
 import threading
 import time
 
@@ -82,6 +83,9 @@ cdef class ThreadKey:
         return make_key(first[1], second[1])
 
 
+@cython.binding(False)  # as a slot of the type, a method checks its self
+@cython.embedsignature(True)
+@cython.embedsignature.format("python")
 cdef class State:
     """The key that the calling thread's next draw without a key is made of, as a list of one array.
 

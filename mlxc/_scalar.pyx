@@ -104,9 +104,9 @@ cdef mlxc_dtype weak_dtype(object number, int kind, mlxc_dtype other) except -1:
 
 
 cdef int raise_misfit(object number, mlxc_dtype dtype) except -1:
-    cdef int bits = 8 * <int>mlxc_dtype_size(dtype)
-    low = 0 if is_unsigned(dtype) else -(1 << (bits - 1))
-    high = (1 << bits if is_unsigned(dtype) else 1 << (bits - 1)) - 1
+    cdef object values = 2 ** <object>(8 * <int>mlxc_dtype_size(dtype))  # a Python integer: 64 bits do not hold it
+    low = 0 if is_unsigned(dtype) else -(values // 2)
+    high = (values if is_unsigned(dtype) else values // 2) - 1
     raise ValueError(f"{number} does not fit {dtype_object(dtype).name}, which holds {low} to {high}")
 
 

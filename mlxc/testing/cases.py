@@ -121,6 +121,8 @@ FAMILY_MODULES = {
 @cache
 def cases_of(op: str) -> tuple[Case, ...]:
     """All cases of the op; KeyError for an op that is not in the table or whose family has no builder."""
+    if op not in read_table():
+        raise KeyError(f"{op} is not in the op table of the installed mlxc; install it again after adding an op")
     row = read_table()[op]
     module = import_module(f".{FAMILY_MODULES[row.family]}", __package__)
     cases = tuple(module.build(row))

@@ -55,8 +55,7 @@ def test_a_row_that_lacks_something_is_named(name, change, words):
 
 def test_an_op_that_python_cannot_reach_is_named():
     checker = check_ops.Checker()
-    with pytest.raises(KeyError):
-        checker.check_package(dataclasses.replace(row("sin"), name="unheard_of"))
+    checker.check_package(dataclasses.replace(row("sin"), name="unheard_of"))
     assert any("mlxc.unheard_of" in complaint for complaint in checker.complaints)
 
 

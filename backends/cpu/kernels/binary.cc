@@ -432,7 +432,8 @@ struct RightShift {
 /* ---- the table ---- */
 
 constexpr int kFirst = MLXC_OP_ADD;
-constexpr int kLast = MLXC_OP_DIVMOD;
+/* Ops get the next free number, so a family has its first ones in a row and later ones anywhere behind. */
+constexpr int kLast = MLXC_OP_COUNT - 1;
 
 struct Tables {
   LoopTable table[kLast - kFirst + 1];
@@ -524,19 +525,17 @@ constexpr mlxc_dtype_mask mask_of(int op) {
 }
 
 constexpr uint32_t kDonates = MLXC_KERNEL_DONATES_0 | MLXC_KERNEL_DONATES_1;
-constexpr int kOps = MLXC_OP_RIGHT_SHIFT - MLXC_OP_ADD + 1;
 
 struct Rows {
-  mlxc_kernel rows[kOps + 1];
+  mlxc_kernel rows[kLast - kFirst + 1];
 };
 
 constexpr Rows make_rows() {
   Rows r{};
-  for (int i = 0; i < kOps; i++) {
-    mlxc_dtype_mask mask = mask_of(kFirst + i);
-    r.rows[i] = make_row(kFirst + i, mask, mask, run, kDonates);
+  for (int op = kFirst; op <= kLast; op++) {
+    mlxc_dtype_mask mask = mask_of(op);
+    r.rows[op - kFirst] = make_row(op, mask, mask, run, op == MLXC_OP_DIVMOD ? 0 : kDonates);
   }
-  r.rows[kOps] = make_row(MLXC_OP_DIVMOD, mask_of(MLXC_OP_DIVMOD), mask_of(MLXC_OP_DIVMOD), run);
   return r;
 }
 

@@ -102,7 +102,8 @@ struct LogicalXor {
 };
 
 constexpr int kFirst = MLXC_OP_EQUAL;
-constexpr int kLast = MLXC_OP_LOGICAL_XOR;
+/* Ops get the next free number, so a family has its first ones in a row and later ones anywhere behind. */
+constexpr int kLast = MLXC_OP_COUNT - 1;
 
 struct Tables {
   LoopTable table[kLast - kFirst + 1];
@@ -141,8 +142,8 @@ struct Rows {
 constexpr Rows make_rows() {
   Rows r{};
   for (int op = kFirst; op <= kLast; op++) {
-    r.rows[op - kFirst] =
-        make_row(op, kMaskAll, kMaskBool, run, MLXC_KERNEL_DONATES_0 | MLXC_KERNEL_DONATES_1);
+    mlxc_dtype_mask mask = kTables.table[op - kFirst].entries[MLXC_FLOAT32].exists ? kMaskAll : 0;
+    r.rows[op - kFirst] = make_row(op, mask, kMaskBool, run, MLXC_KERNEL_DONATES_0 | MLXC_KERNEL_DONATES_1);
   }
   return r;
 }
