@@ -6,6 +6,15 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def _find(installed: str, built: str) -> str:
+    """A path of the package, or of the build tree where the package is an editable install."""
+    path = os.path.join(_HERE, installed)
+    if os.path.exists(path):
+        return path
+    core = sys.modules["mlxc._array"].__spec__.origin or ""
+    return os.path.join(os.path.dirname(os.path.dirname(core)), built)
+
+
 def get_include() -> str:
     """The folder to give to a C compiler's -I, so that `#include <mlxc/mlxc.h>` works.
 
@@ -13,7 +22,7 @@ def get_include() -> str:
     >>> os.path.exists(os.path.join(mx.get_include(), "mlxc", "mlxc.h"))
     True
     """
-    return os.path.join(_HERE, "include")
+    return _find("include", "include")
 
 
 def get_library() -> str:
@@ -22,7 +31,7 @@ def get_library() -> str:
     Raises FileNotFoundError if the package was installed without it.
     """
     name = {"darwin": "libmlxc.dylib", "win32": "mlxc.dll"}.get(sys.platform, "libmlxc.so")
-    path = os.path.join(_HERE, "lib", name)
+    path = _find(os.path.join("lib", name), os.path.join("core", name))
     if not os.path.exists(path):
         raise FileNotFoundError(f"{name} is not at {path}")
     return path
