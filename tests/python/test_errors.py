@@ -84,3 +84,33 @@ except Alarm:
 raise SystemExit(4)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120, env=dict(os.environ)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "max", "any", "std", "item", "tolist", "astype", "transpose", "to_device", "__copy__", "__dlpack__"]
+)
+@pytest.mark.parametrize("wrong", [1, None, "text"])
+def test_method_called_on_something_else_is_a_type_error(name, wrong):
+    arguments = {"astype": (mx.int32,), "to_device": (mx.cpu,)}.get(name, ())
+    with pytest.raises(TypeError):
+        getattr(mx.array, name)(wrong, *arguments)
+
+
+def test_indexed_update_made_without_an_array_is_a_type_error():
+    with pytest.raises(TypeError):
+        mx.ArrayAt.__new__(mx.ArrayAt)[0]
+
+
+def test_empty_axis_is_not_split_into_numbers_of_parts_that_never_end():
+    with pytest.raises(ValueError, match="split"):
+        mx.split(mx.zeros((0, 3)), 2**62)
+    assert len(mx.split(mx.zeros((0, 3)), 4)) == 4
+
+
+def test_integer_that_fits_no_dtype_is_told_the_true_bounds():
+    with pytest.raises(ValueError, match=str(2**64 - 1)):
+        mx.array(2**70)
+
+
+def test_every_name_that_dir_lists_exists():
+    assert [name for name in dir(mx) if not hasattr(mx, name)] == []
