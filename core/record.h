@@ -1,5 +1,5 @@
-// Recording: makes the node of an op. Everything that computes goes through here: the C functions,
-// gradient rules, decompositions.
+// Recording: makes the node of an op. Everything that computes goes through here: the C functions and the
+// gradient rules.
 #pragma once
 
 #include <span>

@@ -96,8 +96,8 @@ def write_c_functions(ops: list[Op]) -> str:
 
 
 def write_cxx_functions(ops: list[Op]) -> str:
-    """op_functions.h: the ops as C++ functions on Array, for gradient rules and decompositions."""
-    out = ["// Generated from ops.toml: the ops as C++ functions, for gradient rules and decompositions.\n",
+    """op_functions.h: the ops as C++ functions on Array, for gradient rules."""
+    out = ["// Generated from ops.toml: the ops as C++ functions, for gradient rules.\n",
            "#pragma once\n\n#include \"core/record.h\"\n\nnamespace mlxc::op {\n\n"]
     for op in ops:
         args = [f"const Array& {name}" for name in op.fixed_inputs]
