@@ -80,6 +80,25 @@ struct Jvp {
   }
 };
 
+// A batching rule gets the op's inputs, of which those with batched[i] have the batch as a further first
+// axis of `size`, before the shape that the op was recorded with (params and axes mean that shape too). It
+// sets results[i] for each output: an array with the batch as its first axis. At least one input is
+// batched. `outputs` are the outputs as recorded, without batch: their shapes and dtypes may be read, their
+// values do not exist.
+struct Vmap {
+  const OpInfo* op;
+  std::span<const Array> inputs;
+  std::span<const uint8_t> batched;
+  std::span<const Array> outputs;
+  int64_t size;
+  const void* params;
+
+  template <class P>
+  const P& params_as() const {
+    return *static_cast<const P*>(params);
+  }
+};
+
 // Where the elements of an evaluated array lie: strides in elements, offset in bytes.
 struct Layout {
   Dims strides;
@@ -104,6 +123,7 @@ enum class DtypeRule : uint8_t {
 using InferFn = void (*)(Recording&);
 using VjpFn = void (*)(const Vjp&, Array* grads);
 using JvpFn = void (*)(const Jvp&, Array* out_tangents);
+using VmapFn = void (*)(const Vmap&, Array* results);
 // Lays `out` (shape, dtype, params) over the evaluated input; false if that takes a copy of the input
 // into row-major order first (then it is called again and must succeed).
 using ViewFn = bool (*)(const Node& input, const Node& out, Layout* layout);
