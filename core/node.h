@@ -36,7 +36,7 @@ struct mlxc_array {
   std::atomic<uint8_t> traced;  // a transform follows it
   uint8_t dtype;
   uint8_t ndim;
-  uint16_t op;           // 0: a leaf
+  uint16_t op;           // 0: a leaf; one that is pending is a placeholder (core/tape.h)
   uint8_t output_index;  // of an op with several outputs; such a node's one input is the op's node
   uint8_t is_output;
   uint32_t n_inputs;

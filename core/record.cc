@@ -8,7 +8,7 @@
 #include "core/execute.h"
 #include "core/ops/common.h"
 #include "core/schedule.h"
-#include "core/transform.h"
+#include "core/tape.h"
 #include "op_functions.h"
 
 namespace mlxc {

@@ -107,6 +107,13 @@ void unclaim(const Order& order, size_t first) {
   for (size_t i = first; i < order.size(); i++) set_state(order[i], state_pending);
 }
 
+[[noreturn]] void fail_placeholder() {
+  fail(MLXC_ERROR_VALUE,
+       "this array has no value that could be read: it depends on an input of a function that is traced by ",
+       "vmap or compile, and while a function is traced only its operations are recorded. Return the array ",
+       "from the function and read the result; choose between values with where() instead of if");
+}
+
 // Appends to `order` what the root needs, inputs first; everything appended is claimed. The lock is held.
 // An explicit stack, so that depth costs heap and not stack.
 void claim(Node* root, Order* order) {
@@ -117,6 +124,7 @@ void claim(Node* root, Order* order) {
   thread_local std::vector<Visit> stack;
   auto push = [&](Node* node) {
     if (node->state.load(std::memory_order_relaxed) != state_pending) return;
+    if (node->op == 0) fail_placeholder();
     stack.push_back({node, 0});
     node->state.store(state_claimed, std::memory_order_relaxed);
   };
@@ -131,7 +139,7 @@ void claim(Node* root, Order* order) {
         stack.pop_back();
       }
     }
-  } catch (...) {  // no memory
+  } catch (...) {  // no memory, or a placeholder
     for (const Visit& visit : stack) set_state(visit.node, state_pending);
     stack.clear();
     throw;

@@ -9,13 +9,6 @@
 
 namespace mlxc {
 
-// Tells the transform that this thread is in of a traced node that it recorded: when the outermost one ends
-// the node becomes ordinary.
-void follow_node(Node* node);
-// Whether what this thread records from traced nodes is to be traced: some transform runs, and this thread
-// is not in the sweep of its outermost one, whose results nobody differentiates again.
-bool follows_here();
-
 using Function = std::function<std::vector<Array>(std::span<const Array> inputs)>;
 
 struct Differentiated {
