@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/decompose.h"
 #include "core/error.h"
 #include "core/op.h"
 #include "core/registry.h"
@@ -402,7 +403,9 @@ void execute_node(Node* node) {
   Event ready;
   Stream* stream = node->stream;
   Device* device = stream->device;
+  if (prefers_decompositions() && execute_decomposed(node)) return;
   if (!run_kernel(node, info, device, stream, made, &ready)) {
+    if (execute_decomposed(node)) return;
     fall_back(*node, info, device);
     device = cpu_device();
     if (!run_kernel(node, info, device, default_stream(device), made, &ready))
@@ -425,7 +428,8 @@ void execute_node(Node* node) {
 void prefetch_inputs(Node* node) {
   Device* device = node->stream->device;
   if (device->synchronous() || node->is_output || op_table[node->op].view || !node->n_inputs) return;
-  if (!device->backend->first[node->op][node->inputs_data()[0]->dtype]) return;  // will run on the CPU
+  const bool kernel = device->backend->first[node->op][node->inputs_data()[0]->dtype];
+  if (!kernel && !op_table[node->op].decompose) return;  // will run on the CPU
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     Node* input = node->inputs_data()[i];
     if (input->state.load(std::memory_order_acquire) == state_ready && !input->multi)

@@ -1,6 +1,6 @@
 // What is known of an op: its row of the table and the interfaces of its rules. The rules of a family
 // are in core/ops/FAMILY.cc: infer_NAME (shapes and dtypes), vjp_NAME, jvp_NAME, and view_NAME for
-// ops that only make a window on their input.
+// ops that only make a window on their input; vmap_ and decompose_NAME.
 #pragma once
 
 #include <span>
@@ -99,6 +99,19 @@ struct Vmap {
   }
 };
 
+// A decomposition makes the op's outputs of other ops, for devices that have no kernel for it. It leaves the
+// results null where it does not hold to the last rule of the op: for these dtypes, say.
+struct Decomposition {
+  const OpInfo* op;
+  std::span<const Array> inputs;
+  const void* params;
+
+  template <class P>
+  const P& params_as() const {
+    return *static_cast<const P*>(params);
+  }
+};
+
 // Where the elements of an evaluated array lie: strides in elements, offset in bytes.
 struct Layout {
   Dims strides;
@@ -124,6 +137,7 @@ using InferFn = void (*)(Recording&);
 using VjpFn = void (*)(const Vjp&, Array* grads);
 using JvpFn = void (*)(const Jvp&, Array* out_tangents);
 using VmapFn = void (*)(const Vmap&, Array* results);
+using DecomposeFn = void (*)(const Decomposition&, Array* results);
 // Lays `out` (shape, dtype, params) over the evaluated input; false if that takes a copy of the input
 // into row-major order first (then it is called again and must succeed).
 using ViewFn = bool (*)(const Node& input, const Node& out, Layout* layout);
@@ -141,7 +155,8 @@ struct OpInfo {
   InferFn infer;
   VjpFn vjp;  // null: no gradient
   JvpFn jvp;
-  ViewFn view;  // null: needs a kernel
+  ViewFn view;            // null: needs a kernel
+  DecomposeFn decompose;  // null: has none
 };
 
 extern const OpInfo op_table[MLXC_OP_COUNT];

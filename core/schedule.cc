@@ -423,6 +423,17 @@ bool wait_node(Node* node, int64_t timeout_ns) {
   }
 }
 
+void run_nested(Node* root) {
+  Order order;
+  Node* const roots[] = {root};
+  {
+    std::lock_guard hold(schedule_lock());
+    claim_roots(roots, &order);
+  }
+  if (!order.empty()) run_batch(order);
+  throw_failed(root);
+}
+
 void evaluate(std::span<Node* const> roots) {
   bool all_ready = true;
   for (Node* root : roots)

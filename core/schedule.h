@@ -9,6 +9,8 @@ namespace mlxc {
 
 // Computes the nodes and waits for their bytes; throws the first error.
 void evaluate(std::span<Node* const> roots);
+// Runs what the node needs and the node; its bytes may still be on the way. For use within a running batch.
+void run_nested(Node* root);
 // Starts computing them. On a synchronous device the work runs on the worker thread of its stream.
 void evaluate_async(std::span<Node* const> roots);
 // Waits until the node is ready or failed; throws its error. False on time-out (negative: for ever).

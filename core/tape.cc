@@ -76,6 +76,9 @@ Trace::~Trace() {
 Sweeping::Sweeping() : before_(std::exchange(followed.last_sweep, followed.depth == 1)) {}
 Sweeping::~Sweeping() { followed.last_sweep = before_; }
 
+Untraced::Untraced() : before_(std::exchange(followed.last_sweep, true)) {}
+Untraced::~Untraced() { followed.last_sweep = before_; }
+
 // Positions are kept in `mark` while the lock is held; a mark counts only if the tape agrees.
 Tape make_tape(std::span<const Array> outputs, std::span<const Array> stand_ins) {
   Tape tape;

@@ -19,6 +19,18 @@ void follow_node(Node* node);
 // is not in the sweep of its outermost one, whose results nobody differentiates again.
 bool follows_here();
 
+// While in scope, what this thread records is followed by no transform.
+class Untraced {
+ public:
+  Untraced();
+  ~Untraced();
+  Untraced(const Untraced&) = delete;
+  Untraced& operator=(const Untraced&) = delete;
+
+ private:
+  bool before_;
+};
+
 // A leaf that stands for an input while a function is traced, and has no value: evaluating it, or what
 // depends on it, is MLXC_ERROR_VALUE and leaves everything as it was. It is traced and followed. A null
 // stream is the current one.

@@ -263,4 +263,9 @@ void jvp_divmod(const Jvp& jvp, Array* out_tangents) {
   });
 }
 
+void decompose_subtract(const Decomposition& whole, Array* results) {
+  const Array &a = whole.inputs[0], &b = whole.inputs[1];
+  if (b.dtype() != MLXC_BOOL) results[0] = op::add(a, op::negative(b));
+}
+
 }  // namespace mlxc

@@ -159,4 +159,22 @@ void jvp_logsumexp(const Jvp& jvp, Array* out_tangents) {
   out_tangents[0] = op::sum(op::multiply(weights, jvp.tangents[0]), params.axes, params.keepdims);
 }
 
+void decompose_mean(const Decomposition& whole, Array* results) {
+  const auto& params = whole.params_as<Params>();
+  const Array& x = whole.inputs[0];
+  const Array total = op::sum(widen(x), params.axes, params.keepdims);
+  results[0] = cast_to(divide_by_count(total, axes_size(x.shape(), params.axes)), x.dtype());
+}
+
+void decompose_logsumexp(const Decomposition& whole, Array* results) {
+  const auto& params = whole.params_as<Params>();
+  if (whole.inputs[0].size() == 0 || is_complex(whole.inputs[0].dtype())) return;
+  const Array x = widen(whole.inputs[0]);
+  const Array largest = op::max(x, params.axes, params.keepdims);
+  // What is infinite or NaN comes out of the sum itself.
+  const Array base = keep_where(op::isfinite(largest), largest);
+  const Array total = op::sum(op::exp(op::subtract(x, restore(base, params))), params.axes, params.keepdims);
+  results[0] = cast_to(op::add(op::log(total), base), whole.inputs[0].dtype());
+}
+
 }  // namespace mlxc

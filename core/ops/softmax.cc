@@ -31,4 +31,12 @@ void jvp_softmax(const Jvp& jvp, Array* out_tangents) {
   out_tangents[0] = times_jacobian(jvp.output(), jvp.tangents[0], jvp.params_as<mlxc_softmax_params>().axes);
 }
 
+void decompose_softmax(const Decomposition& whole, Array* results) {
+  const Axes& axes = whole.params_as<mlxc_softmax_params>().axes;
+  if (whole.inputs[0].size() == 0 || is_complex(whole.inputs[0].dtype())) return;
+  const Array x = widen(whole.inputs[0]);
+  const Array weights = op::exp(op::subtract(x, op::max(x, axes, true)));
+  results[0] = cast_to(op::divide(weights, op::sum(weights, axes, true)), whole.inputs[0].dtype());
+}
+
 }  // namespace mlxc

@@ -146,4 +146,28 @@ void vjp_sigmoid(const Vjp& vjp, Array* grads) { apply_derivative(vjp, grads); }
 void vjp_erf(const Vjp& vjp, Array* grads) { apply_derivative(vjp, grads); }
 void vjp_erfinv(const Vjp& vjp, Array* grads) { apply_derivative(vjp, grads); }
 
+void decompose_square(const Decomposition& whole, Array* results) {
+  results[0] = op::multiply(whole.inputs[0], whole.inputs[0]);
+}
+
+void decompose_negative(const Decomposition& whole, Array* results) {
+  const Array& a = whole.inputs[0];
+  // -1 times a complex infinity has a NaN in it, and unsigned types have no -1.
+  if (is_complex(a.dtype()) || is_unsigned(a.dtype())) return;
+  results[0] = op::multiply(a, scalar_like(-1, a));
+}
+
+void decompose_reciprocal(const Decomposition& whole, Array* results) {
+  results[0] = op::divide(scalar_like(1, whole.inputs[0]), whole.inputs[0]);
+}
+
+void decompose_rsqrt(const Decomposition& whole, Array* results) {
+  results[0] = op::reciprocal(op::sqrt(whole.inputs[0]));
+}
+
+void decompose_isfinite(const Decomposition& whole, Array* results) {
+  const Array& a = whole.inputs[0];
+  results[0] = op::logical_not(op::logical_or(op::isnan(a), op::isinf(a)));
+}
+
 }  // namespace mlxc

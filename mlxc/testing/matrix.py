@@ -1,7 +1,7 @@
 """The support matrix: which device has a kernel of its own for which op and dtype. Data first, then a text.
 
 Ops that only make a window on their input need no kernel, nor does a dtype that is cast before the op sees it; what
-has none of these is left to the CPU (MLXC_FALLBACK).
+has none of these is decomposed, if the device has what that takes, or left to the CPU (MLXC_FALLBACK).
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ def format_matrix(matrix: dict[str, dict[str, str]]) -> str:
     lines = [" " * width + " " + " ".join(f"{name:>4}" for name in _SHORT)]
     for op, entries in matrix.items():
         lines.append(f"{op:<{width}} " + " ".join(f"{_MARKS[entry]:>4}" for entry in entries.values()))
-    lines.append("x kernel of the device's own   v view, needs none   c cast first   . none: left to the CPU")
+    lines.append("x kernel of its own   v view, needs none   c cast first   . none: decomposed, or left to the CPU")
     return "\n".join(lines)

@@ -29,6 +29,7 @@ class Row:
     tolerance: float
     domain: tuple[float, float] | None
     view: bool
+    decompose: str  # the rule's name, "" where there is none
 
     @property
     def has_vjp(self) -> bool:
@@ -60,6 +61,7 @@ def _read_row(name: str, row: dict) -> Row:
         tolerance=row["tolerance"],
         domain=tuple(row["domain"]) if "domain" in row else None,
         view=row.get("view", False),
+        decompose=row.get("decompose", ""),
     )
 
 

@@ -156,6 +156,7 @@ SCENARIOS = {
     "copies": {},
     "layouts": {},
     "ordering": {},
+    "decomposed": {"MLXC_FALLBACK": "error"},
     "partial": {},
     "gradient": {},
     "backlog": {},

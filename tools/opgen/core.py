@@ -28,6 +28,8 @@ def write_table(ops: list[Op]) -> str:
         out += [f"void {which}_{name}({args});\n" for name in names]
     views = sorted({op.shape if op.shape != "same" else op.name for op in ops if op.view})
     out += [f"bool view_{name}(const Node&, const Node&, Layout*);\n" for name in views]
+    decompositions = sorted({op.decompose for op in ops if op.decompose})
+    out += [f"void decompose_{name}(const Decomposition&, Array*);\n" for name in decompositions]
     out.append("\nconst OpInfo op_table[MLXC_OP_COUNT] = {\n")
     by_number = {op.number: op for op in ops}
     for number in range(ops[-1].number + 1):
@@ -41,7 +43,8 @@ def write_table(ops: list[Op]) -> str:
             f'    {{{op.number}, "{op.name}", {n_inputs}, {len(op.outputs)}, {size}, '
             f"{'true' if op.elementwise else 'false'}, "
             f"Accepts::{op.accepts}_, DtypeRule::{op.dtype_rule}_, infer_{op.shape}, "
-            f"{rule(op, 'vjp')}, {rule(op, 'jvp')}, {view_rule(op)}}},\n")
+            f"{rule(op, 'vjp')}, {rule(op, 'jvp')}, {view_rule(op)}, "
+            f"{f'decompose_{op.decompose}' if op.decompose else 'nullptr'}}},\n")
     out.append("};\n")
     return "".join(out)
 

@@ -1,6 +1,7 @@
 /* What the core must get right with a device like the far backend's, one scenario a run.
  *
- *   far_scenarios copies|layouts|ordering|overlap|backlog|fallback|partial|gradient|memory|poison|devices
+ *   far_scenarios
+ * copies|layouts|ordering|overlap|backlog|fallback|decomposed|partial|gradient|memory|poison|devices
  *
  * Run with MLXC_BACKEND_PATH naming the far backend, and the FAR_ settings that the test chose; see
  * far.h. Rule it keeps: every scenario ends by asking that the backend saw no breach of backend.h's
@@ -185,6 +186,30 @@ static void fallback(mlxc_arrays* pool, const char* policy) {
   REQUIRE(log_contains("sin of float32") == (strcmp(policy, "warn") == 0));
 }
 
+/* Needs MLXC_FALLBACK=error: square, negative and subtract have no far kernel, but multiply and add do. */
+static void decomposed(mlxc_arrays* pool) {
+  const int64_t shape[2] = {2, 3};
+  mlxc_array *a = count_up(pool, 2, shape), *turned = NULL, *out[3] = {NULL, NULL, NULL};
+  OK(mlxc_transpose(a, NULL, -1, far_stream, &turned));
+  keep(pool, turned);
+  OK(mlxc_square(turned, far_stream, &out[0]));
+  OK(mlxc_negative(turned, far_stream, &out[1]));
+  OK(mlxc_subtract(turned, out[0], far_stream, &out[2]));
+  const float expected[3][6] = {{0, 9, 1, 16, 4, 25}, {-0.0f, -3, -1, -4, -2, -5}, {0, -6, 0, -12, -2, -20}};
+  for (int i = 0; i < 3; i++) {
+    keep(pool, out[i]);
+    require_floats(out[i], expected[i], 6);
+  }
+  /* not_equal needs equal, which the device lacks too: nothing is half done. */
+  mlxc_array* differ = NULL;
+  OK(mlxc_not_equal(a, a, far_stream, &differ));
+  keep(pool, differ);
+  mlxc_error* error = mlxc_eval(&differ, 1);
+  REQUIRE(mlxc_error_code(error) == MLXC_ERROR_UNSUPPORTED);
+  REQUIRE(strstr(mlxc_error_text(error), "not_equal") != NULL);
+  mlxc_error_free(error);
+}
+
 /* The kernel list is partial: which ops and dtypes it has, and what becomes of the others. */
 static void partial(mlxc_arrays* pool) {
   REQUIRE(mlxc_kernel_exists(MLXC_GPU, MLXC_OP_ADD, MLXC_FLOAT32) == 1);
@@ -323,8 +348,9 @@ int main(int argc, char** argv) {
   static const struct {
     const char* name;
     void (*run)(mlxc_arrays* pool);
-  } scenarios[] = {{"copies", copies},   {"layouts", layouts}, {"ordering", ordering}, {"overlap", overlap},
-                   {"backlog", backlog}, {"partial", partial}, {"gradient", gradient}, {"memory", memory},
+  } scenarios[] = {{"copies", copies},   {"layouts", layouts},   {"ordering", ordering},
+                   {"overlap", overlap}, {"backlog", backlog},   {"decomposed", decomposed},
+                   {"partial", partial}, {"gradient", gradient}, {"memory", memory},
                    {"poison", poison},   {"devices", devices}};
   REQUIRE(argc >= 2);
   OK(mlxc_init());
