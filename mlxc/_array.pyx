@@ -20,7 +20,7 @@ from mlxc._matmul cimport matmul_any
 from mlxc._printing cimport format_array
 from mlxc._readout cimport read_bytes, read_item, read_list
 from mlxc._scalar cimport KIND_INT, KIND_NONE, own_dtype, plain_number, scalar_array, scalar_kind, weak_dtype
-from mlxc._typename cimport name_type, set_new, set_type_attribute
+from mlxc._typename cimport document_method, name_type, set_new, set_type_attribute
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -178,14 +178,13 @@ cdef object update(binary_fn fn, Array a, object b, str symbol):
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.freelist(64)
 @cython.no_gc
 @cython.auto_pickle(False)
 cdef class Array:
-    """array(val, dtype: Dtype | None = None)
-
+    """array(val, dtype=None)\n--\n
     An N-dimensional array of one dtype, computed when its values are needed.
 
     val: a number, nested lists or tuples of numbers or arrays, a NumPy array or other buffer, a DLPack
@@ -289,10 +288,7 @@ cdef class Array:
         return wrap_device(to_device(None) if s is NULL else mlxc_stream_device(s))
 
     def to_device(self, device, /, *, stream=None):
-        """to_device(device: Device | DeviceType | Stream, /, *, stream=None) -> array
-
-        The same values on another device.
-        """
+        """The same values on another device: a Device, DeviceType or Stream."""
         cdef mlxc_stream* s = to_stream(device if stream is None else stream)
         cdef mlxc_array* out = NULL
         check(mlxc_contiguous(self.h, s, &out))
@@ -415,7 +411,7 @@ cdef class Array:
     def __reduce__(self):
         return _make_unset, (), self.__getstate__()
 
-    def __array_namespace__(self, *, api_version=None):
+    def __array_namespace__(self, api_version=None):
         if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
             raise ValueError(f"version {api_version!r} of the Python array API standard is not supported")
         return sys.modules["mlxc"]
@@ -587,6 +583,25 @@ def _add_methods(dict functions):
         set_type_attribute(Array, name, function)
 
 
+cdef int document_operators() except -1:
+    """Binary operators are methods without a text of their own; inspect takes their signature from it."""
+    document_method(Array, b"__add__", b"__add__($self, other, /)\n--\n\nThe operator + of arrays.")
+    document_method(Array, b"__sub__", b"__sub__($self, other, /)\n--\n\nThe operator - of arrays.")
+    document_method(Array, b"__mul__", b"__mul__($self, other, /)\n--\n\nThe operator * of arrays.")
+    document_method(Array, b"__truediv__", b"__truediv__($self, other, /)\n--\n\nThe operator / of arrays.")
+    document_method(Array, b"__floordiv__", b"__floordiv__($self, other, /)\n--\n\nThe operator // of arrays.")
+    document_method(Array, b"__mod__", b"__mod__($self, other, /)\n--\n\nThe operator % of arrays.")
+    document_method(Array, b"__and__", b"__and__($self, other, /)\n--\n\nThe operator & of arrays.")
+    document_method(Array, b"__or__", b"__or__($self, other, /)\n--\n\nThe operator | of arrays.")
+    document_method(Array, b"__xor__", b"__xor__($self, other, /)\n--\n\nThe operator ^ of arrays.")
+    document_method(Array, b"__lshift__", b"__lshift__($self, other, /)\n--\n\nThe operator << of arrays.")
+    document_method(Array, b"__rshift__", b"__rshift__($self, other, /)\n--\n\nThe operator >> of arrays.")
+    document_method(Array, b"__divmod__", b"__divmod__($self, other, /)\n--\n\nThe operator divmod of arrays.")
+    document_method(Array, b"__matmul__", b"__matmul__($self, other, /)\n--\n\nThe operator @ of arrays.")
+    return 0
+
+
 set_new(Array, make_safely)
+document_operators()
 name_type(Array, b"mlxc.array")
 set_type_attribute(Array, "__module__", "mlxc")

@@ -81,7 +81,7 @@ cdef Array update_at(Array a, list items, object value, binary_fn fn, int mode):
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class ArrayAt:
@@ -145,7 +145,7 @@ cdef object array_at(Array a):
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class ArrayIterator:

@@ -18,7 +18,7 @@ from _thread import _local
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class DeviceType:
@@ -47,11 +47,12 @@ cdef class DeviceType:
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class Device:
-    """A device: a kind and an index. Equal to the bare kind when the index is 0.
+    """Device(type, index=0)\n--\n
+    A device: a kind and an index. Equal to the bare kind when the index is 0.
 
     >>> import mlxc as mx
     >>> mx.Device(mx.cpu) == mx.cpu
@@ -97,7 +98,7 @@ cdef class Device:
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class Stream:
@@ -130,7 +131,7 @@ cdef class Stream:
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class ThreadLocalStream:
@@ -303,10 +304,10 @@ def device_info(d=None):
     }
 
 
-def default_stream(device=None):
-    """default_stream(device: Device | DeviceType | None = None) -> Stream
+def default_stream(device):
+    """default_stream(device: Device | DeviceType) -> Stream
 
-    The stream that a device (default: the default one) uses where an op names none.
+    The stream that a device uses where an op names none.
     """
     cdef mlxc_stream* s = NULL
     check(mlxc_default_stream(to_device(device), &s))
@@ -323,7 +324,7 @@ def set_default_stream(stream):
     check(mlxc_set_default_stream(find_stream(stream)))
 
 
-def new_stream(device=None):
+def new_stream(device):
     """new_stream(device: Device | DeviceType) -> Stream
 
     Makes one more stream on a device. Streams live as long as the process; any thread may use them.
@@ -331,7 +332,7 @@ def new_stream(device=None):
     return make_stream(to_device(device))
 
 
-def new_thread_unsafe_stream(device=None):
+def new_thread_unsafe_stream(device):
     """new_thread_unsafe_stream(device: Device | DeviceType) -> Stream
 
     The same as new_stream: every stream here may be used by any thread.
@@ -339,7 +340,7 @@ def new_thread_unsafe_stream(device=None):
     return make_stream(to_device(device))
 
 
-def new_thread_local_stream(device=None):
+def new_thread_local_stream(device):
     """new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream
 
     Makes a handle that gives each thread a stream of its own.
@@ -381,11 +382,12 @@ def synchronize(stream=None):
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class StreamContext:
-    """Context manager that makes a stream, or a device's default stream, the one this thread uses.
+    """StreamContext(s)\n--\n
+    Context manager that makes a stream, or a device's default stream, the one this thread uses.
 
     >>> import mlxc as mx
     >>> with mx.stream(mx.cpu):

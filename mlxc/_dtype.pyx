@@ -15,7 +15,7 @@ import sys
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class Dtype:
@@ -62,7 +62,7 @@ cdef class Dtype:
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 @cython.final
 @cython.auto_pickle(False)
 cdef class DtypeCategory:

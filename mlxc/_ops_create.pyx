@@ -1,15 +1,16 @@
 # Functions that make arrays: constant, stepped and triangular ones, identity, grids, diagonals.
 # The default dtype is float32, as everywhere; `device=` is the array API standard's word for `stream=`.
-import math
-import numbers
+from libc.math cimport ceil, isfinite
 
 from mlxc._args cimport to_int
 from mlxc._array cimport Array, as_array, as_operand
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_complex, is_integer, to_dtype_or
+from mlxc._scalar cimport KIND_FLOAT, scalar_kind
 from mlxc._prim cimport (cast, count_up, dims, number, op_add, op_arange, op_astype, op_broadcast_to, op_contiguous,
                          op_equal, op_full, op_greater_equal, op_multiply, op_reshape, op_slice_update, op_where)
+from mlxc._dtype import float32
 from mlxc._ops_shape import broadcast_shapes, diagonal
 
 __all__ = ["arange", "diag", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace", "meshgrid",
@@ -26,7 +27,7 @@ cdef Array fill(object shape, double value, mlxc_dtype dtype, mlxc_stream* s):
     return op_full(number(value, dtype), shape, s)
 
 
-def zeros(shape, dtype=None, *, stream=None, device=None):
+def zeros(shape, dtype=float32, *, stream=None, device=None):
     """An array of zeros.
 
     Args:
@@ -49,7 +50,7 @@ def zeros(shape, dtype=None, *, stream=None, device=None):
     return fill(shape, 0, to_dtype_or(dtype, MLXC_FLOAT32), pick_stream(stream, device))
 
 
-def ones(shape, dtype=None, *, stream=None, device=None):
+def ones(shape, dtype=float32, *, stream=None, device=None):
     """An array of ones.
 
     Args:
@@ -178,12 +179,12 @@ cdef object step_number(object value, str name):
     """A Python int or float out of a scalar argument."""
     if type(value) is int or type(value) is float:
         return value
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        return float(value)
-    if isinstance(value, Array) and mlxc_array_ndim((<Array>value).h) == 0:
+    if type(value) is Array and mlxc_array_ndim((<Array>value).h) == 0:
         return step_number(value.item(), name)
+    if scalar_kind(value) == KIND_FLOAT or hasattr(value, "numerator") and not hasattr(value, "__index__"):
+        return float(value)
+    if hasattr(value, "__index__") and type(value) is not Array:
+        return value.__index__()
     raise TypeError(f"[{name}] takes integers and floats, got {value!r} of type {type(value).__name__}")
 
 
@@ -195,9 +196,9 @@ cdef int64_t count_steps(object start, object stop, object step, str name) excep
         length = max(-((start - stop) // step), 0)
     else:
         span = (float(stop) - float(start)) / float(step)
-        if not math.isfinite(span):
+        if not isfinite(<double>span):
             raise ValueError(f"[{name}] from {start} to {stop} in steps of {step} is no finite number of values")
-        length = max(math.ceil(span), 0)
+        length = max(int(ceil(<double>span)), 0)
     if length >= 2**60:
         raise ValueError(f"[{name}] {length} values are more than an array can hold")
     return length
@@ -259,7 +260,7 @@ cdef Array long_range(object first, object by, int64_t length, mlxc_dtype dtype,
     return op_astype(op_add(steps, as_operand(first % 2**64, MLXC_UINT64), s), dtype, s)
 
 
-def linspace(start, stop, num=50, endpoint=True, dtype=None, stream=None, *, device=None):
+def linspace(start, stop, num=50, endpoint=True, dtype=float32, stream=None, *, device=None):
     """A number of evenly spaced values from start to stop.
 
     Args:
@@ -299,7 +300,7 @@ def linspace(start, stop, num=50, endpoint=True, dtype=None, stream=None, *, dev
     return cast(out, own, s)
 
 
-def eye(n, m=None, k=0, dtype=None, *, stream=None, device=None):
+def eye(n, m=None, k=0, dtype=float32, *, stream=None, device=None):
     """A matrix with ones on one diagonal and zeros elsewhere.
 
     Args:
@@ -336,7 +337,7 @@ cdef tuple place_grids(object n, object m, object k, mlxc_stream* s):
     return i, op_reshape(count_up(columns, MLXC_INT64, s), (1, columns), s)
 
 
-def identity(n, dtype=None, *, stream=None):
+def identity(n, dtype=float32, *, stream=None):
     """The identity matrix.
 
     Args:

@@ -1,6 +1,6 @@
 # Element-wise functions that are more than one op, or that take more than arrays: where, clip, round, nan_to_num,
 # closeness and equality of arrays, casts. The one-op functions are generated: _ops_plain.pyx.
-import math
+from libc.math cimport M_PI
 
 from mlxc._array cimport Array, as_array, as_operand
 from mlxc._capi cimport *
@@ -261,7 +261,7 @@ def degrees(a, /, *, stream=None):
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
     x = cast(x, float_dtype(mlxc_array_dtype(x.h)), s)
-    return op_multiply(x, number(180.0 / math.pi, mlxc_array_dtype(x.h)), s)
+    return op_multiply(x, number(180.0 / M_PI, mlxc_array_dtype(x.h)), s)
 
 
 def radians(a, /, *, stream=None):
@@ -281,7 +281,7 @@ def radians(a, /, *, stream=None):
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
     x = cast(x, float_dtype(mlxc_array_dtype(x.h)), s)
-    return op_multiply(x, number(math.pi / 180.0, mlxc_array_dtype(x.h)), s)
+    return op_multiply(x, number(M_PI / 180.0, mlxc_array_dtype(x.h)), s)
 
 
 cdef Array is_close(object a, object b, double rtol, double atol, bint equal_nan, mlxc_stream* s):

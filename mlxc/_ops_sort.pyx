@@ -1,7 +1,5 @@
 # Sorting and searching: sort, partition, topk, searchsorted, the unique family, isin. NaN counts as greatest; sorts
 # keep the order of equal elements. Functions whose result shape depends on values evaluate their argument.
-from collections import namedtuple
-
 from mlxc._args cimport to_axis, to_int
 from mlxc._array cimport Array, as_array
 from mlxc._capi cimport *
@@ -13,10 +11,6 @@ from mlxc._prim cimport (cast, count_up, dims, need_values, number, number_int, 
 
 __all__ = ["argpartition", "argsort", "isin", "partition", "searchsorted", "sort", "topk", "unique", "unique_all",
            "unique_counts", "unique_inverse", "unique_values"]
-
-UniqueAll = namedtuple("UniqueAll", ["values", "indices", "inverse_indices", "counts"])
-UniqueCounts = namedtuple("UniqueCounts", ["values", "counts"])
-UniqueInverse = namedtuple("UniqueInverse", ["values", "inverse_indices"])
 
 
 cdef tuple along(object a, object axis, mlxc_stream* s):
@@ -304,6 +298,7 @@ def unique_all(x, /, *, stream=None):
         >>> mx.unique_all(mx.array([3, 1, 3])).counts
         array([1, 2], dtype=int64)
     """
+    from mlxc._named import UniqueAll
     return UniqueAll(*unique_parts(x, "unique_all", stream))
 
 
@@ -324,6 +319,7 @@ def unique_counts(x, /, *, stream=None):
         >>> mx.unique_counts(mx.array([3, 1, 3])).values
         array([1, 3], dtype=int32)
     """
+    from mlxc._named import UniqueCounts
     parts = unique_parts(x, "unique_counts", stream)
     return UniqueCounts(parts[0], parts[3])
 
@@ -345,6 +341,7 @@ def unique_inverse(x, /, *, stream=None):
         >>> mx.unique_inverse(mx.array([3, 1, 3])).inverse_indices
         array([1, 0, 1], dtype=int64)
     """
+    from mlxc._named import UniqueInverse
     parts = unique_parts(x, "unique_inverse", stream)
     return UniqueInverse(parts[0], parts[2])
 

@@ -1,5 +1,5 @@
 # Window functions for signal processing, float32. Each is the formula of NumPy's function of the name.
-import math
+from libc.math cimport M_PI
 
 from mlxc._args cimport to_int
 from mlxc._array cimport Array
@@ -19,7 +19,7 @@ cdef Array cosine_window(object points, tuple weights, mlxc_stream* s):
         return op_full(number(1, MLXC_FLOAT32), (1,), s)
     cdef Array out = number(weights[0], MLXC_FLOAT32), term
     for j in range(1, len(weights)):
-        term = op_cos(op_arange(0, 2 * math.pi * j / (n - 1), n, MLXC_FLOAT32, s), s)
+        term = op_cos(op_arange(0, 2 * M_PI * j / (n - 1), n, MLXC_FLOAT32, s), s)
         out = op_add(out, op_multiply(term, number(weights[j], MLXC_FLOAT32), s), s)
     return out
 

@@ -52,7 +52,7 @@ def result_type(*arrays_and_dtypes):
     return dtype_object(result)
 
 
-def can_cast(from_, to, /):
+def can_cast(from_, to):
     """can_cast(from_: array | Dtype, to: Dtype) -> bool
 
     Whether the two promote to `to`, so that casting loses no kind of value.
@@ -86,7 +86,7 @@ cdef dict category_lineage = {
 }
 
 
-def issubdtype(arg1, arg2, /):
+def issubdtype(arg1, arg2):
     """issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool
 
     Whether arg1 is arg2, or stands below it in the hierarchy of dtypes.

@@ -17,6 +17,7 @@ from mlxc._prim cimport (cast, dims, number, number_int, op_abs, op_add, op_argm
 from mlxc._random_key cimport pick_key
 from mlxc._truncated cimport draw_truncated
 
+from mlxc._dtype import float32, int32
 from mlxc._ops_shape import broadcast_shapes
 
 __all__ = ["bernoulli", "bits", "categorical", "gumbel", "laplace", "normal", "permutation", "randint",
@@ -27,7 +28,7 @@ cdef dict BELOW_ONE = {MLXC_FLOAT16: 1 - 2.0**-11, MLXC_BFLOAT16: 1 - 2.0**-8, M
                        MLXC_FLOAT64: 1 - 2.0**-53}
 
 
-def bits(shape=(), width=4, key=None, stream=None):
+def bits(shape=[], width=4, key=None, stream=None):  # no-cython-lint: never changed
     """Random unsigned integers over their whole range.
 
     Args:
@@ -92,7 +93,7 @@ cdef tuple as_shape(object shape):
     return tuple([c.v[i] for i in range(c.n)])
 
 
-def uniform(low=0, high=1, shape=(), dtype=None, key=None, stream=None):
+def uniform(low=0, high=1, shape=[], dtype=float32, key=None, stream=None):  # no-cython-lint: never changed
     """Floats spread evenly over [low, high).
 
     Args:
@@ -144,7 +145,7 @@ cdef Array scale_and_shift(Array out, object loc, object scale, str name, mlxc_s
     return out
 
 
-def normal(shape=(), dtype=None, loc=None, scale=None, key=None, stream=None):
+def normal(shape=[], dtype=float32, loc=None, scale=None, key=None, stream=None):  # no-cython-lint: never changed
     """Normally distributed numbers.
 
     Args:
@@ -178,7 +179,7 @@ def normal(shape=(), dtype=None, loc=None, scale=None, key=None, stream=None):
     return scale_and_shift(op_multiply(out, number(math.sqrt(2), own), s), loc, scale, "normal", s)
 
 
-def laplace(shape=(), dtype=None, loc=0.0, scale=1.0, key=None, stream=None):
+def laplace(shape=[], dtype=float32, loc=0.0, scale=1.0, key=None, stream=None):  # no-cython-lint: never changed
     """Numbers of the Laplace distribution.
 
     Args:
@@ -212,7 +213,7 @@ cdef Array draw_gumbel(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s
     return op_negative(op_log(op_negative(op_log(u, s), s), s), s)
 
 
-def gumbel(shape=(), dtype=None, key=None, stream=None):
+def gumbel(shape=[], dtype=float32, key=None, stream=None):  # no-cython-lint: never changed
     """Numbers of the standard Gumbel distribution.
 
     Args:
@@ -235,7 +236,7 @@ def gumbel(shape=(), dtype=None, key=None, stream=None):
     return draw_gumbel(pick_key(key, s), as_shape(shape), float_argument(dtype, "gumbel"), s)
 
 
-def truncated_normal(lower, upper, shape=None, dtype=None, key=None, stream=None):
+def truncated_normal(lower, upper, shape=None, dtype=float32, key=None, stream=None):
     """Numbers of the normal distribution that lie between bounds, however far out these are.
 
     Args:
@@ -297,7 +298,7 @@ cdef object whole_number(object value):
     return value.__index__()
 
 
-def randint(low, high, shape=(), dtype=None, key=None, stream=None):
+def randint(low, high, shape=[], dtype=int32, key=None, stream=None):  # no-cython-lint: never changed
     """Integers spread evenly over [low, high).
 
     Args:

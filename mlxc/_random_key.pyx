@@ -85,7 +85,7 @@ cdef class ThreadKey:
 
 @cython.binding(False)  # as a slot of the type, a method checks its self
 @cython.embedsignature(True)
-@cython.embedsignature.format("python")
+@cython.embedsignature.format("clinic")
 cdef class State:
     """The key that the calling thread's next draw without a key is made of, as a list of one array.
 

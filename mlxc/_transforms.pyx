@@ -4,8 +4,7 @@
 # rebuilds the Python arguments round stand-ins for the arrays and calls the function; an exception it raises travels
 # through the C library as an error and comes out as the same exception. A tree is any nesting of dict, list, tuple and
 # named tuple; its leaves are arrays.
-import functools
-import operator
+from _operator import index as index_of
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
@@ -332,7 +331,7 @@ cdef class GradCall(Call):
 cdef list checked_argnums(object argnums, bint has_names, str name):
     if argnums is None:
         return [] if has_names else [0]
-    cdef list out = [operator.index(i) for i in (argnums if isinstance(argnums, (list, tuple)) else (argnums,))]
+    cdef list out = [index_of(i) for i in (argnums if isinstance(argnums, (list, tuple)) else (argnums,))]
     for i in out:
         if i < 0:
             raise ValueError(f"[{name}] Can't compute the gradient of negative argument index {i}")
@@ -390,7 +389,7 @@ cdef tuple differentiate(object fun, str name, list argnums, list argnames, bint
     return call.value, (positional, by_name) if argnames else positional
 
 
-def value_and_grad(fun, argnums=None, argnames=()):
+def value_and_grad(fun, argnums=None, argnames=[]):  # no-cython-lint: never changed
     """A function that returns the value of another one and its gradient.
 
     Args:
@@ -417,14 +416,16 @@ def value_and_grad(fun, argnums=None, argnames=()):
     cdef list names = checked_argnames(argnames, "value_and_grad")
     cdef list places = checked_argnums(argnums, bool(names), "value_and_grad")
 
-    @functools.wraps(fun, updated=())
+    from functools import wraps  # costs too much at import
+
+    @wraps(fun, updated=())
     def value_and_grad_of(*args, **kwargs):
         return differentiate(fun, "value_and_grad", places, names, False, args, kwargs)
 
     return value_and_grad_of
 
 
-def grad(fun, argnums=None, argnames=()):
+def grad(fun, argnums=None, argnames=[]):  # no-cython-lint: never changed
     """A function that returns the gradient of another one.
 
     Args:
@@ -450,7 +451,9 @@ def grad(fun, argnums=None, argnames=()):
     cdef list names = checked_argnames(argnames, "grad")
     cdef list places = checked_argnums(argnums, bool(names), "grad")
 
-    @functools.wraps(fun, updated=())
+    from functools import wraps  # costs too much at import
+
+    @wraps(fun, updated=())
     def grad_of(*args, **kwargs):
         return differentiate(fun, "grad", places, names, True, args, kwargs)[1]
 

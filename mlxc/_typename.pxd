@@ -28,10 +28,18 @@ cdef extern from *:
       PyType_Modified(t);
       return failed;
     }
+    static void mlxc_document_method(PyObject* type, const char* name, const char* text) {
+      PyObject* method = PyObject_GetAttrString(type, name);
+      if (method != NULL && Py_IS_TYPE(method, &PyMethodDescr_Type))
+        ((PyMethodDescrObject*)method)->d_method->ml_doc = text;
+      Py_XDECREF(method);
+      PyErr_Clear();
+    }
     static void mlxc_set_new(PyObject* type, PyObject* (*make)(PyObject*, PyObject*, PyObject*)) {
       ((PyTypeObject*)type)->tp_new = (newfunc)(void (*)(void))make;
     }
     """
     int name_type "mlxc_name_type"(object type, const char* name) except -1
     int set_type_attribute "mlxc_set_type_attribute"(object type, object name, object value) except -1
+    void document_method "mlxc_document_method"(object type, const char* name, const char* text)  # texts must last
     void set_new "mlxc_set_new"(object type, PyObject* (*make)(PyObject*, PyObject*, PyObject*) except NULL)

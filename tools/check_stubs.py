@@ -215,8 +215,7 @@ BINARY = (
 
 def is_function(value: object) -> bool:
     kind = type(value).__name__
-    # A slot of a type has no docstring with its signature in front; a method of a compiled class has.
-    compiled = kind == "method_descriptor" and (value.__doc__ or "").startswith(f"{value.__name__}(self")
+    compiled = kind == "method_descriptor" and special_text(value.__name__) is None
     return inspect.isfunction(value) or kind == "cython_function_or_method" or compiled
 
 
@@ -233,20 +232,8 @@ def parameter_text(owner: str, parameter: inspect.Parameter) -> str:
     return f"{parameter.name}: {kind} = {shown}"
 
 
-def signature_of(function: object) -> inspect.Signature:
-    """The signature; methods of compiled classes carry it as the first line of their docstring."""
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        line = (function.__doc__ or "").split("\n", 1)[0]
-        namespace: dict[str, object] = {}
-        source = f"from __future__ import annotations\ndef function{line[line.index('('):]}: ...\n"
-        exec(source, namespace)
-        return inspect.signature(namespace["function"])
-
-
 def signature_text(owner: str, function: object, method: bool = False) -> str:
-    parameters = list(signature_of(function).parameters.values())
+    parameters = list(inspect.signature(function).parameters.values())
     parts: list[str] = []
     if method:
         parts.append("self")
@@ -271,7 +258,7 @@ def function_text(name: str, function: object, owner: str = "") -> str:
     path = f"{owner}.{name}" if owner else name
     if path in OVERLOADS:
         return "".join(f"@overload\ndef {name}({text}: ...\n" for text in OVERLOADS[path])
-    annotation = signature_of(function).return_annotation
+    annotation = inspect.signature(function).return_annotation
     result = RETURN_OF.get(path) or (annotation if isinstance(annotation, str) else None)
     if result is None:
         result = "Any" if owner and owner not in ("array", "ArrayAt") else "array"
@@ -286,7 +273,7 @@ def special_text(name: str) -> str | None:
         return f"    def {name}(self) -> {UNARY[name]}: ...\n"
     if name in COMPARISONS:
         return f"    def {name}(self, other: Any, /) -> {{compared}}: ...  # type: ignore[override]\n"
-    if name.strip("_") in BINARY.split():
+    if name.startswith("__") and name.strip("_") in BINARY.split():
         result = "tuple[array, array]" if "divmod" in name else "array"
         return f"    def {name}(self, other: _Array, /) -> {result}: ...\n"
     return {
