@@ -35,7 +35,10 @@ void check_inputs(const OpInfo& info, Node* const* inputs, int n) {
     if (!inputs[i]) fail(MLXC_ERROR_VALUE, info.name, ": array ", i, " is NULL");
 }
 
-// The caller adopts the node before anything can throw.
+enum class Inputs { borrowed, given };
+
+// The caller adopts the node before anything can throw. References to given inputs become the node's.
+template <Inputs inputs_are = Inputs::borrowed>
 Node* make_op_node(const OpInfo& info, Node* const* from, int n_inputs, const void* params, mlxc_dtype dtype,
                    std::span<const int64_t> shape, int64_t size, Stream* stream) {
   const int ndim = static_cast<int>(shape.size());
@@ -52,7 +55,7 @@ Node* make_op_node(const OpInfo& info, Node* const* from, int n_inputs, const vo
   Node** inputs = node->inputs_data();
   for (int i = 0; i < n_inputs; i++) {
     inputs[i] = from[i];
-    retain_node(inputs[i]);
+    if (inputs_are == Inputs::borrowed) retain_node(inputs[i]);
     traced = traced || inputs[i]->traced.load(std::memory_order_relaxed);
   }
   if (info.params_size) std::memcpy(node->params_data(), params, info.params_size);
@@ -166,6 +169,19 @@ Array record(int op, Node* const* inputs, int n_inputs, const void* params) {
   Node* output;
   record_nodes(op, inputs, n_inputs, params, nullptr, &output);
   return Array::adopt(output);
+}
+
+Array add_given(Array a, Array b) {
+  const OpInfo& info = op_table[MLXC_OP_ADD];
+  Node* const inputs[] = {a.node(), b.node()};
+  if (!is_plain_pair(info, inputs, 2)) return record(MLXC_OP_ADD, inputs, 2, nullptr);
+  const Node& like = *a.node();
+  Array node = Array::adopt(make_op_node<Inputs::given>(info, inputs, 2, nullptr, like.dtype, like.shape(),
+                                                        like.size, current_stream()));
+  a.give_up();
+  b.give_up();
+  if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
+  return node;
 }
 
 std::vector<Array> record_many(int op, Node* const* inputs, int n_inputs, const void* params) {

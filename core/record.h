@@ -18,6 +18,8 @@ std::vector<Array> record_many(int op, Node* const* inputs, int n_inputs, const 
 // The same for either; new references are stored in outputs. A null stream is the current one.
 void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params, Stream* stream,
                   Node** outputs);
+// a + b of a caller that is done with them. It counts no references, which is much of what recording costs.
+Array add_given(Array a, Array b);
 // Output `index` of the node of an op with several outputs.
 Array output_of(Node* multi, int index);
 

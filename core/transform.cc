@@ -30,7 +30,9 @@ std::vector<Array> make_stand_ins(std::span<const Array> primals) {
   return stand_ins;
 }
 
-void accumulate(Array& sum, Array part) { sum = sum ? op::add(sum, part) : std::move(part); }
+void accumulate(Array& sum, Array part) {
+  sum = sum ? add_given(std::move(sum), std::move(part)) : std::move(part);
+}
 
 class BackwardSweep {
  public:
