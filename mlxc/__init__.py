@@ -64,6 +64,7 @@ from mlxc._dtype import (
 from mlxc._dtype import bool_ as bool
 from mlxc._einsum import *
 from mlxc._error import AxisError
+from mlxc._files import *
 from mlxc._memory import (
     clear_cache,
     get_active_memory,

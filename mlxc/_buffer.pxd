@@ -1,5 +1,5 @@
 # Host memory in and out through Python's buffer protocol; see _buffer.pyx.
-from mlxc._capi cimport int64_t, mlxc_array
+from mlxc._capi cimport int64_t, mlxc_array, mlxc_dtype
 
 cdef enum Copy:
     COPY_ALWAYS = 0
@@ -12,6 +12,9 @@ cdef mlxc_array* buffer_array(object value, int dtype, Copy copy, bint narrow, b
 # An array of host memory described by a pointer and byte strides; narrows and casts as asked.
 cdef mlxc_array* host_array(void* data, int source, int dtype, int ndim, const int64_t* shape,
                             const int64_t* strides) except NULL
+# An array of memory inside a buffer, without a copy (strides in bytes, or NULL). The view is the array's afterwards.
+cdef mlxc_array* shared_array(Py_buffer* view, void* data, mlxc_dtype dtype, int ndim, const int64_t* shape,
+                              const int64_t* strides) except NULL
 # Whether such memory can be used as it is, without a copy.
 cdef bint can_share(const void* data, int dtype, int ndim, const int64_t* strides) noexcept
 

@@ -163,16 +163,15 @@ cdef void release_import(void* context) noexcept nogil:
             free(context)
 
 
-cdef mlxc_array* shared_array(Py_buffer* view, mlxc_dtype dtype, const int64_t* shape,
+cdef mlxc_array* shared_array(Py_buffer* view, void* data, mlxc_dtype dtype, int ndim, const int64_t* shape,
                               const int64_t* strides) except NULL:
-    """Takes the view over, if it succeeds."""
+    """Elements at `data`, which lies in the view; takes the view over, if it succeeds."""
     cdef mlxc_array* out = NULL
     cdef Py_buffer* kept = <Py_buffer*>malloc(sizeof(Py_buffer))
     if kept is NULL:
         raise MemoryError()
     memcpy(kept, view, sizeof(Py_buffer))
-    cdef mlxc_error* error = mlxc_array_wrap_host(view.buf, dtype, view.ndim, shape, strides, release_import, kept,
-                                                  &out)
+    cdef mlxc_error* error = mlxc_array_wrap_host(data, dtype, ndim, shape, strides, release_import, kept, &out)
     if error is not NULL:
         free(kept)
         check(error)
@@ -258,7 +257,7 @@ cdef mlxc_array* buffer_array(object value, int dtype, Copy copy, bint narrow, b
                 f"copy=False: {dtype_object(source).name} memory cannot be used as {dtype_object(dtype).name} as it is")
         if copy == COPY_NEVER or (copy == COPY_IF_NEEDED and dtype == source and view.readonly
                                   and can_share(view.buf, source, view.ndim, strides)):
-            out = shared_array(&view, source, shape, strides)
+            out = shared_array(&view, view.buf, source, view.ndim, shape, strides)
             taken = True
         else:
             out = host_array(view.buf, source, dtype, view.ndim, shape, strides)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -219,10 +220,15 @@ def is_function(value: object) -> bool:
     return inspect.isfunction(value) or kind == "cython_function_or_method" or compiled
 
 
+def qualify(annotation: str) -> str:
+    """An annotation in a Python file of the package, in the names of the stub, where `bool` is a dtype."""
+    return re.sub(r"(?<![\w.])bool\b", BOOL, re.sub(r"\bArray\b", "array", annotation))
+
+
 def parameter_text(owner: str, parameter: inspect.Parameter) -> str:
     kind = PARAMETERS_OF.get(f"{owner}.{parameter.name}") or PARAMETERS.get(parameter.name, "Any")
     if parameter.annotation is not parameter.empty and isinstance(parameter.annotation, str):
-        kind = parameter.annotation
+        kind = qualify(parameter.annotation)
     default = parameter.default
     if default is parameter.empty:
         return f"{parameter.name}: {kind}"
@@ -245,6 +251,9 @@ def signature_text(owner: str, function: object, method: bool = False) -> str:
             starred = True
             parts.append(f"*{parameter_text(owner, parameter)}")
             continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            parts.append(f"**{parameter_text(owner, parameter)}")
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             starred = True
             parts.append("*")
@@ -259,7 +268,7 @@ def function_text(name: str, function: object, owner: str = "") -> str:
     if path in OVERLOADS:
         return "".join(f"@overload\ndef {name}({text}: ...\n" for text in OVERLOADS[path])
     annotation = inspect.signature(function).return_annotation
-    result = RETURN_OF.get(path) or (annotation if isinstance(annotation, str) else None)
+    result = RETURN_OF.get(path) or (qualify(annotation) if isinstance(annotation, str) else None)
     if result is None:
         result = "Any" if owner and owner not in ("array", "ArrayAt") else "array"
     key = path if owner else name
