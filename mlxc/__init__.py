@@ -107,7 +107,7 @@ __array_api_version__ = "2025.12"
 
 # Submodules are imported when they are first named: `mx.random` works without an import of its own.
 _SUBMODULES = frozenset(
-    {"data", "distributed", "fast", "fft", "linalg", "nn", "optimizers", "random", "testing", "utils"}
+    {"array_api", "data", "distributed", "fast", "fft", "linalg", "nn", "optimizers", "random", "testing", "utils"}
 )
 
 
@@ -131,9 +131,14 @@ def __dir__():
 
 def __array_namespace_info__():
     """The inspection object of the Python array API standard."""
-    from mlxc._namespace import ArrayNamespaceInfo
+    from mlxc.array_api import ArrayNamespaceInfo
 
     return ArrayNamespaceInfo()
+
+
+def __array_namespace__(api_version=None):
+    """The namespace of the Python array API standard, as arrays give it; ValueError for a version that is unknown."""
+    return array(0).__array_namespace__(api_version)
 
 
 _install_methods(_sys.modules[__name__])

@@ -414,7 +414,8 @@ cdef class Array:
     def __array_namespace__(self, api_version=None):
         if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
             raise ValueError(f"version {api_version!r} of the Python array API standard is not supported")
-        return sys.modules["mlxc"]
+        import mlxc.array_api  # no-cython-lint: for its entry in sys.modules
+        return sys.modules["mlxc.array_api"]
 
     def __array__(self, dtype=None, copy=None):
         return numpy_array(self, self.h, self.shape, dtype, copy)

@@ -264,11 +264,12 @@ def linspace(start, stop, num=50, endpoint=True, dtype=float32, stream=None, *, 
     """A number of evenly spaced values from start to stop.
 
     Args:
-        start: first value, a scalar.
-        stop: last value, a scalar.
+        start: first value, a number; complex ones need a complex dtype, or None.
+        stop: last value, the same.
         num: how many values, 50 by default.
         endpoint: whether `stop` is the last value, or the one that would follow.
-        dtype: dtype of the result; float32 by default. Integers are rounded towards zero.
+        dtype: dtype of the result; float32 by default. Integers are rounded towards zero. None is float32, or
+            complex64 between complex numbers.
         stream: stream or device to compute on; None is the default.
         device: the same, as the array API standard calls it.
 
@@ -285,10 +286,24 @@ def linspace(start, stop, num=50, endpoint=True, dtype=float32, stream=None, *, 
     """
     cdef mlxc_stream* s = pick_stream(stream, device)
     cdef int64_t n = 50 if num is None else to_int(num, "num")
-    cdef double first = step_number(start, "linspace"), last = step_number(stop, "linspace"), by
-    cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_FLOAT32), wide = MLXC_FLOAT64
     if n < 0:
         raise ValueError(f"[linspace] num must not be negative, got {n}")
+    first, last = [x.item() if type(x) is Array else x for x in (start, stop)]
+    if not isinstance(first, complex) and not isinstance(last, complex):
+        return space_between(step_number(first, "linspace"), step_number(last, "linspace"), n, endpoint,
+                             to_dtype_or(dtype, MLXC_FLOAT32), s)
+    cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_COMPLEX64)
+    if not is_complex(own):
+        raise TypeError(f"[linspace] numbers from {first} to {last} need a complex dtype, not {dtype_object(own)}")
+    first, last = complex(first), complex(last)
+    cdef Array re = space_between(first.real, last.real, n, endpoint, MLXC_COMPLEX128, s)
+    cdef Array im = space_between(first.imag, last.imag, n, endpoint, MLXC_COMPLEX128, s)
+    return cast(op_add(re, op_multiply(im, as_operand(1j, MLXC_COMPLEX128), s), s), own, s)
+
+
+cdef Array space_between(double first, double last, int64_t n, bint endpoint, mlxc_dtype own, mlxc_stream* s):
+    cdef mlxc_dtype wide = MLXC_FLOAT64
+    cdef double by
     cdef int64_t gaps = n - 1 if endpoint else n
     by = (last - first) / gaps if gaps > 0 else 0
     if own == MLXC_FLOAT32 or own == MLXC_FLOAT16 or own == MLXC_BFLOAT16:

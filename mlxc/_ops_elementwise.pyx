@@ -428,12 +428,14 @@ cdef Array is_signed_infinity(Array a, int sign, str name, mlxc_stream* s):
     return op_equal(a, number(sign * float("inf"), dtype), s)
 
 
-def astype(a, dtype, /, *, stream=None):
+def astype(a, dtype, /, *, copy=True, device=None, stream=None):
     """The values of a cast to another dtype.
 
     Args:
         a: array or scalar, any dtype.
         dtype: the dtype to cast to. Floats become integers by truncation, complex numbers lose their imaginary part.
+        copy: False gives the array itself back if it has the dtype.
+        device: where the result is to be, as the array API standard has it; where `a` is by default.
         stream: stream or device to compute on; None is the default.
 
     Returns:
@@ -446,7 +448,10 @@ def astype(a, dtype, /, *, stream=None):
         >>> mx.astype(mx.array([1.7, -1.7]), mx.int32)
         array([1, -1], dtype=int32)
     """
-    return op_astype(as_array(a), to_dtype(dtype), to_stream(stream))
+    cdef Array x = as_array(a)
+    cdef mlxc_dtype own = to_dtype(dtype)
+    cdef Array out = x if not copy and mlxc_array_dtype(x.h) == own else op_astype(x, own, to_stream(stream))
+    return out if device is None else out.to_device(device)
 
 
 def view(a, dtype, stream=None):

@@ -4,8 +4,10 @@ from mlxc._args cimport to_axis, to_int
 from mlxc._array cimport Array, as_array, as_operand
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._prim cimport (alias, array_list, axis_list, cast, dims, number_int, op_arange, op_broadcast_to,
-                         op_concatenate, op_expand_dims, op_maximum, op_minimum, op_pad, op_remainder, op_reshape,
+from mlxc._dtype cimport dtype_object, is_integer
+from mlxc._prim cimport (alias, array_list, axis_list, cast, count_up, dims, need_values, number_int, op_arange,
+                         op_broadcast_to, op_concatenate, op_cumsum, op_expand_dims, op_maximum, op_min, op_minimum,
+                         op_pad, op_remainder, op_reshape,
                          op_slice, op_squeeze, op_subtract, ravel, slice_axis, take_axis)
 
 __all__ = ["concat", "concatenate", "flip", "pad", "repeat", "roll", "split", "stack", "tile", "unstack"]
@@ -151,7 +153,8 @@ def repeat(array, repeats, axis=None, *, stream=None):
 
     Args:
         array: array or scalar, any dtype.
-        repeats: how often, not negative.
+        repeats: how often, not negative; or an integer array with a number for each place along the axis (or one for
+            all), which is evaluated.
         axis: the axis; None repeats the elements of the flattened array.
         stream: stream or device to compute on; None is the default.
 
@@ -159,24 +162,51 @@ def repeat(array, repeats, axis=None, *, stream=None):
         An array of the dtype of `array`.
 
     Raises:
-        ValueError: if `repeats` is negative, or the axis is out of range.
+        ValueError: if `repeats` is negative or does not fit the axis, or the axis is out of range; inside a function
+            transform, if it is an array.
+        TypeError: if `repeats` is no integer.
 
     Example:
         >>> mx.repeat(mx.array([1, 2]), 2)
         array([1, 1, 2, 2], dtype=int32)
+        >>> mx.repeat(mx.array([1, 2]), mx.array([1, 3]))
+        array([1, 2, 2, 2], dtype=int32)
     """
     cdef Array x = as_array(array)
     cdef mlxc_stream* s = to_stream(stream)
-    cdef int64_t times = to_int(repeats, "repeats")
-    if times < 0:
-        raise ValueError(f"[repeat] repeats must not be negative, got {times}")
+    cdef int64_t times
     if axis is None:
         x = ravel(x, s)
         axis = 0
     cdef int32_t ax = to_axis(axis, mlxc_array_ndim(x.h))
+    if type(repeats) is Array and mlxc_array_ndim((<Array>repeats).h) > 0:
+        return repeat_each(x, <Array>repeats, ax, s)
+    times = to_int(repeats, "repeats")
+    if times < 0:
+        raise ValueError(f"[repeat] repeats must not be negative, got {times}")
     cdef list shape = dims(x)
     x = op_broadcast_to(op_expand_dims(x, ax + 1, s), shape[:ax + 1] + [times] + shape[ax + 1:], s)
     return op_reshape(x, shape[:ax] + [shape[ax] * times] + shape[ax + 1:], s)
+
+
+cdef Array repeat_each(Array x, Array repeats, int32_t axis, mlxc_stream* s):
+    """Place i of the axis repeats[i] times: each place of the result takes the source whose running sum passes it."""
+    cdef int64_t n = mlxc_array_dim(x.h, axis), total, least
+    if not is_integer(mlxc_array_dtype(repeats.h)):
+        raise TypeError(f"[repeat] repeats must be integers, got {dtype_object(mlxc_array_dtype(repeats.h))}")
+    if mlxc_array_ndim(repeats.h) != 1 or mlxc_array_size(repeats.h) not in (1, n):
+        raise ValueError(f"[repeat] repeats of shape {tuple(dims(repeats))} do not fit axis {axis} of an array of "
+                         f"shape {tuple(dims(x))}")
+    need_values(repeats, "repeat")
+    if n == 0:
+        return alias(x)
+    cdef Array ends = op_cumsum(op_broadcast_to(cast(repeats, MLXC_INT64, s), (n,), s), 0, False, True, s)
+    least = op_min(repeats, None, False, s).item()
+    if least < 0:
+        raise ValueError(f"[repeat] repeats must not be negative, got {least}")
+    total = slice_axis(ends, 0, n - 1, 1, 1, s).item()
+    from mlxc._ops_sort import searchsorted
+    return take_axis(x, searchsorted(ends, count_up(total, MLXC_INT64, s), "right"), axis, s)
 
 
 def tile(a, reps, /, *, stream=None):

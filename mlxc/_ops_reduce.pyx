@@ -4,7 +4,7 @@ from mlxc._args cimport Axes, to_axes, to_axis
 from mlxc._array cimport Array, as_array, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._dtype cimport is_complex, to_dtype_or
+from mlxc._dtype cimport is_complex, to_dtype, to_dtype_or
 from mlxc._error cimport check
 from mlxc._prim cimport (axis_list, cast, dims, float_dtype, merge_axes_last, number, op_argmax, op_argmin,
                          op_conjugate, op_divide, op_equal, op_isnan, op_mean, op_multiply, op_not_equal, op_real,
@@ -29,17 +29,28 @@ cdef Array reduce(reduce_fn fn, object a, object axis, bint keepdims, object str
     return wrap(out)
 
 
-def sum(a, /, axis=None, keepdims=False, *, stream=None):
+cdef Array reduce_in(reduce_fn fn, object a, object axis, bint keepdims, object dtype, object stream):
+    """Reduces after a cast to the dtype, and gives that dtype, which the op itself may have widened."""
+    if dtype is None:
+        return reduce(fn, a, axis, keepdims, stream)
+    cdef mlxc_stream* s = to_stream(stream)
+    cdef mlxc_dtype own = to_dtype(dtype)
+    return cast(reduce(fn, cast(as_array(a), own, s), axis, keepdims, stream), own, s)
+
+
+def sum(a, /, axis=None, keepdims=False, *, dtype=None, stream=None):
     """Sum over axes.
 
     Args:
         a: array or scalar, any dtype.
         axis: axis or axes; None is all.
         keepdims: whether reduced axes stay, with size one.
+        dtype: dtype to sum in and of the result, as the array API standard has it.
         stream: stream or device to compute on; None is the default.
 
     Returns:
-        An array of the dtype of `a`; bool and integers below 32 bits widen to 32 bits. 0 over nothing.
+        An array of the dtype asked for, else that of `a`; bool and integers below 32 bits widen to 32 bits. 0 over
+        nothing.
 
     Raises:
         ValueError: if an axis is out of range or named twice.
@@ -48,20 +59,22 @@ def sum(a, /, axis=None, keepdims=False, *, stream=None):
         >>> mx.sum(mx.array([[1, 2], [3, 4]]), axis=0)
         array([4, 6], dtype=int32)
     """
-    return reduce(mlxc_sum, a, axis, keepdims, stream)
+    return reduce_in(mlxc_sum, a, axis, keepdims, dtype, stream)
 
 
-def prod(a, /, axis=None, keepdims=False, *, stream=None):
+def prod(a, /, axis=None, keepdims=False, *, dtype=None, stream=None):
     """Product over axes.
 
     Args:
         a: array or scalar, any dtype.
         axis: axis or axes; None is all.
         keepdims: whether reduced axes stay, with size one.
+        dtype: dtype to multiply in and of the result, as the array API standard has it.
         stream: stream or device to compute on; None is the default.
 
     Returns:
-        An array of the dtype of `a`; bool and integers below 32 bits widen to 32 bits. 1 over nothing.
+        An array of the dtype asked for, else that of `a`; bool and integers below 32 bits widen to 32 bits. 1 over
+        nothing.
 
     Raises:
         ValueError: if an axis is out of range or named twice.
@@ -70,7 +83,7 @@ def prod(a, /, axis=None, keepdims=False, *, stream=None):
         >>> mx.prod(mx.array([2, 3, 4]))
         array(24, dtype=int32)
     """
-    return reduce(mlxc_prod, a, axis, keepdims, stream)
+    return reduce_in(mlxc_prod, a, axis, keepdims, dtype, stream)
 
 
 def min(a, /, axis=None, keepdims=False, *, stream=None):

@@ -1,6 +1,6 @@
 # Running sums, products, extremes and differences along an axis; without an axis they run over the flattened array.
 from mlxc._args cimport to_axis, to_int
-from mlxc._array cimport Array, as_array
+from mlxc._array cimport Array, as_array, as_operand
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport to_dtype_or
@@ -23,7 +23,23 @@ cdef Array scan(scan_fn fn, object a, object axis, bint reverse, bint inclusive,
     return fn(x, to_axis(axis, mlxc_array_ndim(x.h)), reverse, inclusive, s)
 
 
-def cumsum(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, stream=None):
+cdef Array scan_from(scan_fn fn, object a, object axis, bint reverse, bint inclusive, bint include_initial,
+                     int initial, object dtype, mlxc_stream* s):
+    """A scan that may have the initial value in front, or behind if it runs backwards."""
+    cdef Array out
+    if not include_initial:
+        return scan(fn, a, axis, reverse, inclusive, dtype, s)
+    if not inclusive:
+        raise ValueError("include_initial=True and inclusive=False would both put the initial value in front")
+    out = scan(fn, a, axis, reverse, True, dtype, s)
+    cdef int32_t ax = 0 if axis is None else to_axis(axis, mlxc_array_ndim(out.h))
+    cdef list shape = dims(out)
+    shape[ax] = 1
+    cdef Array edge = op_broadcast_to(number(initial, mlxc_array_dtype(out.h)), shape, s)
+    return op_concatenate([out, edge] if reverse else [edge, out], ax, s)
+
+
+def cumsum(a, /, axis=None, *, reverse=False, inclusive=True, include_initial=False, dtype=None, stream=None):
     """Running sum along an axis.
 
     Args:
@@ -31,6 +47,7 @@ def cumsum(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, stream
         axis: the axis; None runs over the flattened array.
         reverse: whether to run from the end to the beginning.
         inclusive: whether the element at a place counts there; if not, the first result is 0.
+        include_initial: whether the result begins with 0 (ends, in reverse) and is longer by one.
         dtype: dtype to sum in; by default that of `a`, or int32 for bool.
         stream: stream or device to compute on; None is the default.
 
@@ -38,7 +55,7 @@ def cumsum(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, stream
         An array of the shape of `a`, or of its flattened form.
 
     Raises:
-        ValueError: if the axis is out of range.
+        ValueError: if the axis is out of range, or `include_initial` meets `inclusive=False`.
 
     Example:
         >>> mx.cumsum(mx.array([1, 2, 3]))
@@ -46,10 +63,10 @@ def cumsum(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, stream
         >>> mx.cumsum(mx.array([1, 2, 3]), reverse=True, inclusive=False)
         array([5, 3, 0], dtype=int32)
     """
-    return scan(op_cumsum, a, axis, reverse, inclusive, dtype, to_stream(stream))
+    return scan_from(op_cumsum, a, axis, reverse, inclusive, include_initial, 0, dtype, to_stream(stream))
 
 
-def cumprod(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, stream=None):
+def cumprod(a, /, axis=None, *, reverse=False, inclusive=True, include_initial=False, dtype=None, stream=None):
     """Running product along an axis.
 
     Args:
@@ -57,6 +74,7 @@ def cumprod(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, strea
         axis: the axis; None runs over the flattened array.
         reverse: whether to run from the end to the beginning.
         inclusive: whether the element at a place counts there; if not, the first result is 1.
+        include_initial: whether the result begins with 1 (ends, in reverse) and is longer by one.
         dtype: dtype to multiply in; by default that of `a`, or int32 for bool.
         stream: stream or device to compute on; None is the default.
 
@@ -64,13 +82,13 @@ def cumprod(a, /, axis=None, *, reverse=False, inclusive=True, dtype=None, strea
         An array of the shape of `a`, or of its flattened form.
 
     Raises:
-        ValueError: if the axis is out of range.
+        ValueError: if the axis is out of range, or `include_initial` meets `inclusive=False`.
 
     Example:
         >>> mx.cumprod(mx.array([1, 2, 3]))
         array([1, 2, 6], dtype=int32)
     """
-    return scan(op_cumprod, a, axis, reverse, inclusive, dtype, to_stream(stream))
+    return scan_from(op_cumprod, a, axis, reverse, inclusive, include_initial, 1, dtype, to_stream(stream))
 
 
 cumulative_sum = cumsum
@@ -170,20 +188,37 @@ def logcumsumexp(a, /, axis=None, *, reverse=False, inclusive=True, stream=None)
     return flip(x, ax, stream=stream) if reverse else alias(x)
 
 
-def diff(a, /, n=1, axis=-1, *, stream=None):
+cdef Array framed(Array x, object prepend, object append, int32_t axis, mlxc_stream* s):
+    """x between other arrays along the axis; scalars stand for one place."""
+    cdef list parts = [x], shape = dims(x)
+    cdef Array edge
+    shape[axis] = 1
+    for side, first in ((prepend, True), (append, False)):
+        if side is None:
+            continue
+        edge = as_operand(side, mlxc_array_dtype(x.h))
+        if mlxc_array_ndim(edge.h) == 0:
+            edge = op_broadcast_to(edge, shape, s)
+        parts.insert(0 if first else len(parts), edge)
+    return op_concatenate(parts, axis, s) if len(parts) > 1 else x
+
+
+def diff(a, /, n=1, axis=-1, *, prepend=None, append=None, stream=None):
     """The n-th differences of neighbours along an axis.
 
     Args:
         a: array of at least one dimension, any dtype; of booleans, whether neighbours differ.
         n: how often to take differences, not negative.
         axis: the axis; the last by default.
+        prepend: array or scalar to put before `a` along the axis first.
+        append: array or scalar to put behind it.
         stream: stream or device to compute on; None is the default.
 
     Returns:
         An array of the dtype of `a`, shorter by `n` along the axis but not below zero.
 
     Raises:
-        ValueError: if `n` is negative, or the axis is out of range.
+        ValueError: if `n` is negative, the axis is out of range, or `prepend` or `append` does not fit beside `a`.
 
     Example:
         >>> mx.diff(mx.array([1, 4, 9]))
@@ -195,6 +230,8 @@ def diff(a, /, n=1, axis=-1, *, stream=None):
     cdef int64_t times = to_int(n, "n"), length
     if times < 0:
         raise ValueError(f"[diff] n must not be negative, got {times}")
+    if times > 0:
+        x = framed(x, prepend, append, ax, s)
     for _ in range(times):
         length = mlxc_array_dim(x.h, ax)
         if length == 0:

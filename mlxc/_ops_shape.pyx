@@ -5,7 +5,8 @@ from mlxc._array cimport Array, as_array
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._error import AxisError
-from mlxc._prim cimport (alias, count_up, dims, number_int, op_add, op_broadcast_to, op_expand_dims, op_gather,
+from mlxc._prim cimport (alias, count_up, dims, need_values, number_int, op_add, op_broadcast_to, op_expand_dims,
+                         op_gather,
                          op_multiply, op_reshape, op_slice, op_squeeze, op_transpose, ravel)
 
 __all__ = ["as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
@@ -13,26 +14,40 @@ __all__ = ["as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_ar
            "reshape", "squeeze", "swapaxes", "transpose", "unflatten"]
 
 
-def reshape(a, /, shape, *, stream=None):
+def reshape(a, /, shape, *, copy=None, stream=None):
     """The same elements, in row-major order, in another shape.
 
     Args:
         a: array or scalar, any shape and dtype.
         shape: sizes of the result; one may be -1 and is worked out from the rest.
+        copy: False evaluates `a` and refuses a shape that its memory cannot be seen in without a copy. Arrays never
+            change under a reader, so True needs no copy either.
         stream: stream or device to compute on; None is the default.
 
     Returns:
         An array of the shape, with the dtype of `a`.
 
     Raises:
-        ValueError: if the number of elements differs, or two sizes are -1.
+        ValueError: if the number of elements differs, two sizes are -1, or copy=False would need a copy.
 
     Example:
         >>> mx.reshape(mx.arange(6), (2, -1))
         array([[0, 1, 2],
                [3, 4, 5]], dtype=int32)
     """
-    return op_reshape(as_array(a), shape, to_stream(stream))
+    cdef Array x = as_array(a), out
+    if copy is None or copy is True:
+        return op_reshape(x, shape, to_stream(stream))
+    if copy is not False:
+        raise TypeError(f"[reshape] copy is True, False or None, got {copy!r}")
+    if mlxc_array_is_traced(x.h):
+        return op_reshape(x, shape, to_stream(stream))
+    need_values(x, "reshape")
+    out = op_reshape(x, shape, to_stream(stream))
+    if mlxc_array_status(out.h) != 1:
+        raise ValueError(f"[reshape] copy=False, but the memory of this array of shape {tuple(dims(x))} cannot be seen "
+                         f"in the shape {tuple(dims(out))}")
+    return out
 
 
 def flatten(a, /, start_axis=0, end_axis=-1, *, stream=None):
@@ -293,7 +308,7 @@ def broadcast_arrays(*arrays, stream=None):
         stream: stream or device to compute on; None is the default.
 
     Returns:
-        A list of arrays of the common shape, each with its own dtype.
+        A tuple of arrays of the common shape, each with its own dtype.
 
     Raises:
         ValueError: if the shapes do not broadcast.
@@ -305,7 +320,7 @@ def broadcast_arrays(*arrays, stream=None):
     cdef list found = [as_array(a) for a in arrays]
     cdef mlxc_stream* s = to_stream(stream)
     cdef tuple shape = broadcast_shapes(*[dims(x) for x in found])
-    return [op_broadcast_to(x, shape, s) for x in found]
+    return tuple([op_broadcast_to(x, shape, s) for x in found])
 
 
 def broadcast_shapes(*shapes):

@@ -7,7 +7,7 @@ from mlxc._device cimport to_stream
 from mlxc._prim cimport (cast, count_up, dims, need_values, number, number_int, op_argsort, op_broadcast_to,
                          op_concatenate, op_cumsum, op_equal, op_full, op_gather, op_greater_equal, op_less,
                          op_logical_not, op_minimum, op_not_equal, op_reshape, op_scatter, op_sort, op_subtract, op_sum,
-                         op_topk, op_where, operands, promote, ravel, slice_axis)
+                         op_topk, op_where, operands, promote, ravel, slice_axis, take_axis)
 
 __all__ = ["argpartition", "argsort", "isin", "partition", "searchsorted", "sort", "topk", "unique", "unique_all",
            "unique_counts", "unique_inverse", "unique_values"]
@@ -21,12 +21,14 @@ cdef tuple along(object a, object axis, mlxc_stream* s):
     return x, to_axis(axis, mlxc_array_ndim(x.h))
 
 
-def sort(a, /, axis=-1, *, stream=None):
+def sort(a, /, axis=-1, *, descending=False, stable=True, stream=None):
     """Elements in ascending order along an axis, NaN last.
 
     Args:
         a: array, any dtype; complex numbers are ordered by real, then imaginary part.
         axis: the axis, the last by default; None sorts the flattened array.
+        descending: whether the greatest comes first.
+        stable: accepted as in the array API standard; equal elements keep their order either way.
         stream: stream or device to compute on; None is the default.
 
     Returns:
@@ -41,15 +43,18 @@ def sort(a, /, axis=-1, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     x, ax = along(a, axis, s)
-    return op_sort(x, ax, s)
+    cdef Array out = op_sort(x, ax, s)
+    return reverse_axis(out, ax, s) if descending else out
 
 
-def argsort(a, /, axis=-1, *, stream=None):
+def argsort(a, /, axis=-1, *, descending=False, stable=True, stream=None):
     """Indices that sort along an axis; equal elements keep their order.
 
     Args:
         a: array, any dtype.
         axis: the axis, the last by default; None sorts the flattened array.
+        descending: whether the greatest comes first.
+        stable: accepted as in the array API standard; equal elements keep their order either way.
         stream: stream or device to compute on; None is the default.
 
     Returns:
@@ -64,7 +69,17 @@ def argsort(a, /, axis=-1, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     x, ax = along(a, axis, s)
-    return op_argsort(x, ax, s)
+    if not descending:
+        return op_argsort(x, ax, s)
+    # Both ways back, so that equal elements keep their order.
+    cdef Array found = reverse_axis(op_argsort(reverse_axis(x, ax, s), ax, s), ax, s)
+    cdef int64_t last = mlxc_array_dim(found.h, ax) - 1
+    return found if last < 0 else op_subtract(number_int(last, MLXC_UINT32), found, s)
+
+
+cdef Array reverse_axis(Array x, int32_t axis, mlxc_stream* s):
+    cdef int64_t n = mlxc_array_dim(x.h, axis)
+    return slice_axis(x, axis, n - 1, n, -1, s) if n else x
 
 
 cdef int check_kth(str name, object kth, Array x, int32_t axis) except -1:
@@ -171,13 +186,14 @@ cdef Array insertion_points(Array sequence, Array values, bint right, mlxc_strea
     return slice_axis(scatter_to(before, order, s), 0, n if right else 0, m, 1, s)
 
 
-def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
+def searchsorted(sorted_sequence, values, /, side="left", *, sorter=None, stream=None):
     """Where values would have to be inserted to keep a sequence sorted.
 
     Args:
         sorted_sequence: 1-D array in ascending order, any dtype.
         values: array or scalar, any shape.
         side: "left" for the place before equal elements, "right" for the place after them.
+        sorter: indices that sort the sequence, where it is not in order itself.
         stream: stream or device to compute on; None is the default.
 
     Returns:
@@ -197,6 +213,8 @@ def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
         raise ValueError(f"[searchsorted] the sequence must be 1-D, got shape {tuple(dims(sequence))}")
     if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] side is 'left' or 'right', not {side!r}")
+    if sorter is not None:
+        sequence = take_axis(sequence, as_array(sorter), 0, s)
     return op_reshape(insertion_points(sequence, ravel(wanted, s), side == "right", s), dims(wanted), s)
 
 

@@ -59,14 +59,15 @@ TYPES = {
     "_Dtype": "dtype",
     "_Stream": "stream device s",
     BOOL: "keepdims reverse inclusive precise equal_nan sparse invert endpoint flip allow_col_major return_index "
-          "return_inverse return_counts",
+          "return_inverse return_counts include_initial descending stable",
     INT: "k n m M num decimals offset axis1 axis2 ddof size kth groups start_axis end_axis repeats width seed limit "
          "precision",
     FLOAT: "rtol atol alpha beta nan loc scale",
     "float | None": "posinf neginf",
     "int | None": "correction num_samples",
     "builtins.bool | None": "copy",
-    "array | None": "key",
+    "array | None": "key sorter",
+    "_Array | None": "prepend append",
     "str": "mode side indexing subscripts",
     "Callable[..., Any]": "fun",
     "Sequence[array]": "primals cotangents tangents arrays",
@@ -81,8 +82,9 @@ PARAMETERS_OF = {
     "arange.start": "float | None",
     "arange.stop": "float | None",
     "arange.step": "float | None",
-    "linspace.start": "float",
-    "linspace.stop": "float",
+    "linspace.start": "complex",
+    "linspace.stop": "complex",
+    "repeat.repeats": "int | array",
     "linspace.num": "int | None",
     "eye.m": "int | None",
     "tri.m": "int | None",
@@ -128,8 +130,8 @@ PARAMETERS_OF = {
     "is_available.device": "Device | DeviceType",
 }
 RETURNS = {
-    "list[array]": "divmod split broadcast_arrays array.split",
-    "tuple[array, ...]": "unstack meshgrid nonzero",
+    "list[array]": "divmod split array.split",
+    "tuple[array, ...]": "broadcast_arrays unstack meshgrid nonzero",
     "tuple[array, array]": "minmax unique_counts unique_inverse",
     "tuple[array, array, array, array]": "unique_all",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
@@ -343,6 +345,7 @@ def module_text(module: object, name: str) -> str:
             values.append(f"{public_name}: {kind}\n")
     if name == "mlxc":
         values.append("__version__: str\n__array_api_version__: str\n")
+        functions.append("def __array_namespace__(api_version: str | None = None) -> Any: ...\n")
         functions.append("def __array_namespace_info__() -> Any: ...\n")
     return "".join([*out, *sorted(classes), "\n", *sorted(values), "\n", *sorted(functions), "\n", *sorted(aliases)])
 

@@ -335,15 +335,6 @@ def test_objects_made_by_new_alone_are_usable():
         type("Sub", (mx.array,), {})
 
 
-def test_array_namespace():
-    assert mx.array(1).__array_namespace__() is mx
-    with pytest.raises(ValueError):
-        mx.array(1).__array_namespace__(api_version="1999.1")
-    info = mx.__array_namespace_info__()
-    assert info.default_dtypes()["real floating"] == mx.float32 and mx.Device(mx.cpu) in info.devices()
-    assert set(info.dtypes(kind="bool")) == {"bool"}
-
-
 # ---- printing ----------------------------------------------------------------------------------
 
 

@@ -26,9 +26,9 @@ class ArrayNamespaceInfo:
         """The device used where none is named."""
         return mx.default_device()
 
-    def devices(self) -> list[mx.Device]:
+    def devices(self) -> tuple[mx.Device, ...]:
         """Every device there is."""
-        return [mx.Device(kind, i) for kind in (mx.cpu, mx.gpu) for i in range(mx.device_count(kind))]
+        return tuple(mx.Device(kind, i) for kind in (mx.cpu, mx.gpu) for i in range(mx.device_count(kind)))
 
     def default_dtypes(self, *, device: mx.Device | None = None) -> dict[str, mx.Dtype]:
         """The dtypes that creation functions use where none is named."""
@@ -36,7 +36,7 @@ class ArrayNamespaceInfo:
             "real floating": mx.float32,
             "complex floating": mx.complex64,
             "integral": mx.int32,
-            "indexing": mx.int32,
+            "indexing": mx.int64,
         }
 
     def dtypes(
