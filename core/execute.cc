@@ -99,13 +99,13 @@ constexpr int inline_operands = 4;
 struct Call {
   mlxc_kernel_call c_call{};
   std::vector<Operand> operands;
-  std::vector<const mlxc_view*> in_views, out_views;
+  std::vector<const mlxc_view*> in_views;
   Operand inline_storage[inline_operands];
   const mlxc_view* inline_in[inline_operands];
-  const mlxc_view* inline_out[2];
+  SmallArray<const mlxc_view*, 2> out;
   Operand* inputs = inline_storage;
 
-  explicit Call(int n_inputs) {
+  Call(int n_inputs, int n_outputs) : out(n_outputs) {
     if (n_inputs > inline_operands) {
       operands.resize(n_inputs);
       inputs = operands.data();
@@ -253,19 +253,20 @@ bool may_donate(const Operand& operand, const Node& out, Device* device) {
 bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, BufferRef* made,
                 Event* ready) {
   const int n_inputs = static_cast<int>(node->n_inputs);
-  Call call(n_inputs);
+  const int n_outputs = info.n_outputs;
+  Call call(n_inputs, n_outputs);
   for (int i = 0; i < n_inputs; i++) {
     prepare_operand(&call.inputs[i], node->inputs_data()[i], *node, info.elementwise);
     call.in()[i] = &call.inputs[i].view;
   }
-  Dims out_shapes[2], out_strides[2];
-  mlxc_view outs[2]{};
-  const int n_outputs = info.n_outputs;
+  SmallArray<Dims, 2> out_shapes(n_outputs), out_strides(n_outputs);
+  SmallArray<mlxc_view, 2> outs(n_outputs);
   for (int i = 0; i < n_outputs; i++) {
     out_shapes[i] = node->multi ? node->multi->results[i].shape : Dims(node->shape());
     out_strides[i] = row_major_strides(out_shapes[i].span());
     int64_t size = 1;
     for (int k = 0; k < out_shapes[i].n; k++) size *= out_shapes[i][k];
+    outs[i] = {};
     outs[i].struct_size = sizeof(mlxc_view);
     outs[i].dtype = node->multi ? node->multi->results[i].dtype : node->dtype;
     outs[i].ndim = out_shapes[i].n;
@@ -274,14 +275,14 @@ bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, 
     outs[i].size = size;
     outs[i].offset = guard_bytes();
     outs[i].flags = view_flags(out_shapes[i], out_strides[i]) | MLXC_VIEW_ROW_CONTIGUOUS;
-    call.inline_out[i] = &outs[i];
+    call.out[i] = &outs[i];
   }
   call.c_call = {sizeof(mlxc_kernel_call),
                  node->op,
                  n_inputs,
                  n_outputs,
                  call.in(),
-                 call.inline_out,
+                 call.out.data(),
                  node->params_size ? node->params_data() : nullptr,
                  node->params_size};
   const mlxc_kernel* row = device->backend->find_kernel(call.c_call);
@@ -385,35 +386,49 @@ void take_output(Node* node) {
   MultiResult::Result& result = node->inputs_data()[0]->multi->results[node->output_index];
   retain_buffer(result.buffer);
   node->buffer = result.buffer;
-  node->offset = guard_bytes();
-  Dims strides = row_major_strides(node->shape());
-  for (int i = 0; i < node->ndim; i++) node->strides_data()[i] = strides[i];
+  node->offset = result.offset;
+  for (int i = 0; i < node->ndim; i++) node->strides_data()[i] = result.strides[i];
 }
 
 }  // namespace
 
+void lay_result(Node* node, size_t index, const Node& over) {
+  MultiResult::Result& result = node->multi->results[index];
+  retain_buffer(over.buffer);
+  if (result.buffer) release_buffer(result.buffer);
+  result.buffer = over.buffer;
+  result.strides = Dims(over.strides());
+  result.offset = over.offset;
+}
+
 void execute_node(Node* node) {
   if (node->is_output) return take_output(node);
   const OpInfo& info = op_table[node->op];
+  if (info.run) return info.run(node);
   if (info.view) {
     if (!lay_view(node)) copy_view(node);
     return;
   }
-  BufferRef made[2];
+  SmallArray<BufferRef, 2> made(info.n_outputs);
   Event ready;
   Stream* stream = node->stream;
   Device* device = stream->device;
   if (prefers_decompositions() && execute_decomposed(node)) return;
-  if (!run_kernel(node, info, device, stream, made, &ready)) {
+  if (!run_kernel(node, info, device, stream, made.data(), &ready)) {
     if (execute_decomposed(node)) return;
     fall_back(*node, info, device);
     device = cpu_device();
-    if (!run_kernel(node, info, device, default_stream(device), made, &ready))
+    if (!run_kernel(node, info, device, default_stream(device), made.data(), &ready))
       fail_unsupported(*node, info, device);
   }
   for (int i = 0; i < info.n_outputs; i++) made[i]->first.ready = ready;
   if (node->multi) {
-    for (int i = 0; i < info.n_outputs; i++) node->multi->results[i].buffer = made[i].give_up();
+    for (int i = 0; i < info.n_outputs; i++) {
+      MultiResult::Result& result = node->multi->results[i];
+      result.buffer = made[i].give_up();
+      result.strides = row_major_strides(result.shape.span());
+      result.offset = guard_bytes();
+    }
     return;
   }
   int64_t stride = 1;

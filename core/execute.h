@@ -14,6 +14,10 @@ void execute_node(Node* node);
 // Lays an evaluated view-op's node over its ready input without a kernel; false if it takes a copy.
 bool lay_view(Node* node);
 
+// Makes an output of a node that the core runs itself share the values of a ready array of its shape and
+// dtype.
+void lay_result(Node* node, size_t index, const Node& over);
+
 // Starts the copies that the node's inputs will need on an asynchronous device.
 void prefetch_inputs(Node* node);
 

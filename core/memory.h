@@ -43,9 +43,13 @@ struct MultiResult {
   struct Result {
     mlxc_dtype dtype;
     Dims shape;
+    // Once computed:
     Buffer* buffer = nullptr;
+    Dims strides;
+    int64_t offset = 0;
   };
   std::vector<Result> results;
+  std::shared_ptr<Attachment> attachment;
   ~MultiResult();
 };
 

@@ -2,9 +2,11 @@
 // recording costs no trip to the system allocator.
 #include "core/node.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -14,7 +16,7 @@ namespace mlxc {
 namespace {
 
 constexpr size_t class_bytes = 32;
-constexpr uint32_t class_count = 32;  // up to 1 KiB
+constexpr uint8_t class_count = 32;  // up to 1 KiB; greater blocks are all of class 32
 constexpr int kept_per_class = 4096;
 
 struct FreeList {
@@ -40,9 +42,9 @@ struct ListOwner {
 };
 thread_local ListOwner owner;
 
-void* take_block(size_t bytes, uint32_t* size_class) {
-  uint32_t index = static_cast<uint32_t>((bytes + class_bytes - 1) / class_bytes);
-  *size_class = index;
+void* take_block(size_t bytes, uint8_t* size_class) {
+  const size_t index = (bytes + class_bytes - 1) / class_bytes;
+  *size_class = static_cast<uint8_t>(std::min<size_t>(index, class_count));
   if (index < class_count && list_alive) {
     FreeList& list = owner.list;
     if (void* block = list.head[index]) {
@@ -56,7 +58,7 @@ void* take_block(size_t bytes, uint32_t* size_class) {
   return block;
 }
 
-void give_block(void* block, uint32_t index) noexcept {
+void give_block(void* block, uint8_t index) noexcept {
   if (index < class_count && list_alive) {
     FreeList& list = owner.list;
     if (list.count[index] < kept_per_class) {
@@ -69,11 +71,35 @@ void give_block(void* block, uint32_t index) noexcept {
   std::free(block);
 }
 
+// An attachment may hold arrays whose nodes hold attachments, and so on: the outermost release on a thread
+// lets go of them one by one.
+void release_attachment(std::shared_ptr<Attachment> attachment) noexcept {
+  thread_local std::vector<std::shared_ptr<Attachment>>* waiting = nullptr;
+  if (!attachment || attachment.use_count() > 1) return;
+  if (waiting) {
+    try {
+      waiting->push_back(std::move(attachment));
+    } catch (const std::bad_alloc&) {
+      // Then it is released right here.
+    }
+    return;
+  }
+  std::vector<std::shared_ptr<Attachment>> list;
+  waiting = &list;
+  attachment.reset();
+  while (!list.empty()) {
+    attachment = std::move(list.back());
+    list.pop_back();
+    attachment.reset();
+  }
+  waiting = nullptr;
+}
+
 }  // namespace
 
 Node* make_node(int ndim, int n_inputs, uint32_t params_size) {
   size_t bytes = sizeof(Node) + 2 * sizeof(int64_t) * ndim + sizeof(Node*) * n_inputs + params_size;
-  uint32_t size_class;
+  uint8_t size_class;
   void* block = take_block(bytes, &size_class);
   std::memset(block, 0, sizeof(Node));
   Node* node = new (block) Node;
@@ -105,7 +131,11 @@ void destroy_node(Node* node) noexcept {
     first = reinterpret_cast<Node*>(dead->stream);
     if (dead->buffer) release_buffer(dead->buffer);
     if (dead->error) release_error(dead->error);
-    if (dead->multi) delete dead->multi;
+    if (dead->multi) {
+      std::shared_ptr<Attachment> attachment = std::move(dead->multi->attachment);
+      delete dead->multi;
+      release_attachment(std::move(attachment));
+    }
     Node** inputs = dead->inputs_data();
     for (uint32_t i = 0; i < dead->n_inputs; i++) {
       Node* input = inputs[i];
@@ -114,7 +144,7 @@ void destroy_node(Node* node) noexcept {
         first = input;
       }
     }
-    uint32_t size_class = dead->size_class;
+    const uint8_t size_class = dead->size_class;
     dead->~Node();
     give_block(dead, size_class);
   }
@@ -125,6 +155,7 @@ void detach_inputs(Node* node) noexcept {
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     if (Node* input = std::exchange(inputs[i], nullptr)) release_node(input);
   }
+  if (node->multi) release_attachment(std::move(node->multi->attachment));
 }
 
 bool row_contiguous(std::span<const int64_t> shape, std::span<const int64_t> strides) {

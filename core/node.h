@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -20,6 +21,16 @@ namespace mlxc {
 struct Buffer;
 struct Stream;
 struct MultiResult;
+
+// What a node carries beside its inputs and parameters, where an op has more to it than a C struct can say:
+// closures, programs. Shared by the nodes of one meaning, immutable, destroyed on any thread without a lock.
+class Attachment : public std::enable_shared_from_this<Attachment> {
+ public:
+  Attachment() = default;
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+  virtual ~Attachment() = default;
+};
 
 enum State : uint8_t {
   state_pending = 0,  // recorded
@@ -36,19 +47,19 @@ struct mlxc_array {
   std::atomic<uint8_t> traced;  // a transform follows it
   uint8_t dtype;
   uint8_t ndim;
-  uint16_t op;           // 0: a leaf; one that is pending is a placeholder (core/tape.h)
-  uint8_t output_index;  // of an op with several outputs; such a node's one input is the op's node
-  uint8_t is_output;
+  uint16_t op;         // 0: a leaf; one that is pending is a placeholder (core/tape.h)
+  uint8_t is_output;   // of an op with several outputs; such a node's one input is the op's node
+  uint8_t size_class;  // of the allocation
   uint32_t n_inputs;
   uint32_t params_size;
-  uint32_t size_class;  // of the allocation
-  uint32_t mark;        // scratch for the scheduler, under its lock
+  uint32_t output_index;
+  uint32_t mark;  // scratch for the scheduler, under its lock
   int64_t size;
   int64_t offset;  // bytes into the buffer
   mlxc::Stream* stream;
   mlxc::Buffer* buffer;
   mlxc_error* error;
-  mlxc::MultiResult* multi;  // only on the op's node of an op with several outputs
+  mlxc::MultiResult* multi;  // only on the op's node of an op with several outputs or an attachment
   // then: int64_t shape[ndim], strides[ndim] (in elements); mlxc_array* inputs[n_inputs]; params
 
   int64_t* shape_data() { return reinterpret_cast<int64_t*>(this + 1); }
@@ -72,7 +83,8 @@ using Node = ::mlxc_array;
 // A node with room for its shape, inputs and params; one reference, state pending, fields zero. The
 // caller fills shape and inputs (whose references it takes over).
 Node* make_node(int ndim, int n_inputs, uint32_t params_size);
-// Frees the node and, without recursion, whatever only it held.
+// Frees the node and, without recursion, whatever only it held. Attachments may call back into the program
+// that embeds the core when they go, so no lock is held.
 void destroy_node(Node* node) noexcept;
 inline void retain_node(Node* node) noexcept { node->refs.fetch_add(1, std::memory_order_relaxed); }
 // Gives a reference up; true if it was the last. Who holds the only reference need not count down: nobody
@@ -85,7 +97,7 @@ inline void release_node(Node* node) noexcept {
   if (drop_reference(node)) destroy_node(node);
 }
 
-// Gives up the inputs of a computed node.
+// Gives up the inputs of a computed node, and its attachment.
 void detach_inputs(Node* node) noexcept;
 // Whether every stride is what row-major order without gaps asks for (axes of size 1 do not count).
 bool row_contiguous(std::span<const int64_t> shape, std::span<const int64_t> strides);

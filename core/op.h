@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/node.h"
+#include "core/small_array.h"
 
 namespace mlxc {
 
@@ -20,13 +21,13 @@ struct OutSpec {
 
 // What a shape rule reads and fills in: it checks the inputs, normalises the parameters (axes
 // non-negative, defaults filled in), may replace inputs by casts or broadcasts of them, and sets the
-// outputs. `out` has room for two; out[0] is the only one for most ops.
+// outputs. `out` has room for as many as the table says.
 struct Recording {
   const OpInfo* op;
   Node** inputs;  // borrowed
   int n_inputs;
   void* params;  // a copy of its own
-  OutSpec out[2];
+  SmallArray<OutSpec, 2> out;
   std::vector<Array> kept;  // keeps replaced inputs alive
 
   Node& input(int i) const { return *inputs[i]; }
@@ -54,6 +55,7 @@ struct Vjp {
   std::span<const Array> cotangents;
   const void* params;
   const std::vector<bool>& wanted;
+  Attachment* attachment = nullptr;
 
   const Array& cotangent() const { return cotangents[0]; }
   const Array& output() const { return outputs[0]; }
@@ -72,6 +74,7 @@ struct Jvp {
   std::span<const Array> outputs;
   std::span<const Array> tangents;
   const void* params;
+  Attachment* attachment = nullptr;
 
   const Array& output() const { return outputs[0]; }
   template <class P>
@@ -92,6 +95,7 @@ struct Vmap {
   std::span<const Array> outputs;
   int64_t size;
   const void* params;
+  Attachment* attachment = nullptr;
 
   template <class P>
   const P& params_as() const {
@@ -142,12 +146,17 @@ using DecomposeFn = void (*)(const Decomposition&, Array* results);
 // into row-major order first (then it is called again and must succeed).
 using ViewFn = bool (*)(const Node& input, const Node& out, Layout* layout);
 
+// Runs an op that needs no kernel, in place of the backend: the inputs are ready, though their bytes may be
+// on their way. It sets the outputs in node->multi->results (buffer, strides, offset), which may share the
+// inputs' buffers; it may evaluate other arrays. It is called again if an interrupt stopped it.
+using RunFn = void (*)(Node* node);
+
 struct OpInfo {
   uint16_t number;
   const char* name;
   int8_t n_inputs;  // fixed ones
   bool variadic;
-  int8_t n_outputs;
+  int8_t n_outputs;  // -1: as many as the recording says
   uint32_t params_size;
   bool elementwise;
   Accepts accepts;
@@ -157,6 +166,7 @@ struct OpInfo {
   JvpFn jvp;
   ViewFn view;            // null: needs a kernel
   DecomposeFn decompose;  // null: has none
+  RunFn run;              // not null: the core runs it; it has no shape rule and is made by record_run
 };
 
 extern const OpInfo op_table[MLXC_OP_COUNT];

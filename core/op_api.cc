@@ -43,8 +43,9 @@ void record_c(int op, mlxc_array* const* inputs, size_t n_inputs, const void* pa
   const int n_outputs = op_table[op].n_outputs;
   for (int i = 0; i < n_outputs; i++)
     if (!outs[i]) fail(MLXC_ERROR_VALUE, op_table[op].name, ": the pointer for the result is NULL");
-  Node* made[2];
-  record_nodes(op, inputs, static_cast<int>(n_inputs), params, reinterpret_cast<Stream*>(stream), made);
+  SmallArray<Node*, 2> made(n_outputs);
+  record_nodes(op, inputs, static_cast<int>(n_inputs), params, reinterpret_cast<Stream*>(stream),
+               made.data());
   for (int i = 0; i < n_outputs; i++) *outs[i] = made[i];
 }
 
@@ -73,6 +74,7 @@ mlxc_error* mlxc_apply(int32_t op, mlxc_array* const* inputs, size_t n_inputs, c
   return guard([&] {
     if (!mlxc_op_name(op)) fail(MLXC_ERROR_VALUE, "mlxc_apply: there is no op ", op);
     const OpInfo& info = op_table[op];
+    if (info.run) fail(MLXC_ERROR_VALUE, "mlxc_apply: ", info.name, " is recorded by its own function only");
     if (!outputs || n_outputs != static_cast<size_t>(info.n_outputs))
       fail(MLXC_ERROR_VALUE, info.name, ": makes ", int{info.n_outputs}, " array(s), asked for ", n_outputs);
     if (n_inputs && !inputs) fail(MLXC_ERROR_VALUE, info.name, ": inputs is NULL");
@@ -87,8 +89,9 @@ mlxc_error* mlxc_apply(int32_t op, mlxc_array* const* inputs, size_t n_inputs, c
       std::memcpy(copy, params, std::min<size_t>(given, info.params_size));
       validate_params(op, copy);
     }
-    mlxc_array** outs[2] = {&outputs[0], n_outputs > 1 ? &outputs[1] : nullptr};
-    record_c(op, inputs, n_inputs, copy, stream, outs);
+    SmallArray<mlxc_array**, 2> outs(info.n_outputs);
+    for (int i = 0; i < info.n_outputs; i++) outs[i] = &outputs[i];
+    record_c(op, inputs, n_inputs, copy, stream, outs.data());
   });
 }
 

@@ -91,7 +91,7 @@ Node* make_output_node(Node* multi, int index) {
   Node* node = make_node(result.shape.n, 1, 0);
   node->op = multi->op;
   node->is_output = 1;
-  node->output_index = static_cast<uint8_t>(index);
+  node->output_index = static_cast<uint32_t>(index);
   node->dtype = static_cast<uint8_t>(result.dtype);
   node->stream = multi->stream;
   node->size = 1;
@@ -104,6 +104,17 @@ Node* make_output_node(Node* multi, int index) {
   node->inputs_data()[0] = multi;
   node->traced.store(multi->traced.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return node;
+}
+
+void make_results(Node* node, const OpInfo& info, std::span<const OutSpec> outputs) {
+  node->multi = new MultiResult;
+  node->multi->results.reserve(outputs.size());
+  for (const OutSpec& out : outputs) {
+    checked_size(info.name, out.shape.span(), dtype_size(out.dtype));
+    MultiResult::Result& result = node->multi->results.emplace_back();
+    result.dtype = out.dtype;
+    result.shape = out.shape;
+  }
 }
 
 }  // namespace
@@ -144,6 +155,7 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
   for (int i = 0; i < n_inputs; i++) rec.inputs[i] = inputs[i];
   if (info.params_size) std::memcpy(scratch.params, params, info.params_size);
   rec.params = scratch.params;
+  rec.out.resize(info.n_outputs);
   info.infer(rec);
   const OutSpec& out = rec.out[0];
   const int64_t size = checked_size(info.name, out.shape.span(), dtype_size(out.dtype));
@@ -155,12 +167,8 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
     outputs[0] = node.give_up();
     return;
   }
-  node->multi = new MultiResult;
-  for (int i = 0; i < info.n_outputs; i++) {
-    checked_size(info.name, rec.out[i].shape.span(), dtype_size(rec.out[i].dtype));
-    node->multi->results.push_back({rec.out[i].dtype, rec.out[i].shape, nullptr});
-  }
-  Array made[2];
+  make_results(node.node(), info, {rec.out.data(), static_cast<size_t>(info.n_outputs)});
+  SmallArray<Array, 2> made(info.n_outputs);
   for (int i = 0; i < info.n_outputs; i++) made[i] = output_of(node.node(), i);
   for (int i = 0; i < info.n_outputs; i++) outputs[i] = made[i].give_up();
 }
@@ -185,10 +193,27 @@ Array add_given(Array a, Array b) {
 }
 
 std::vector<Array> record_many(int op, Node* const* inputs, int n_inputs, const void* params) {
-  Node* outputs[2];
-  record_nodes(op, inputs, n_inputs, params, nullptr, outputs);
+  const int n_outputs = op_table[op].n_outputs;
+  SmallArray<Node*, 2> outputs(n_outputs);
+  record_nodes(op, inputs, n_inputs, params, nullptr, outputs.data());
   std::vector<Array> result;
-  for (int i = 0; i < op_table[op].n_outputs; i++) result.push_back(Array::adopt(outputs[i]));
+  for (int i = 0; i < n_outputs; i++) result.push_back(Array::adopt(outputs[i]));
+  return result;
+}
+
+std::vector<Array> record_run(int op, std::span<const Array> inputs, std::span<const OutSpec> outputs,
+                              std::shared_ptr<Attachment> attachment) {
+  const OpInfo& info = op_table[op];
+  std::vector<Node*> nodes;
+  for (const Array& input : inputs) nodes.push_back(input.node());
+  // The op's node itself has no value; its shape tells nothing.
+  Array node = Array::adopt(make_op_node(info, nodes.data(), static_cast<int>(nodes.size()), nullptr,
+                                         outputs[0].dtype, {}, 1, current_stream()));
+  if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
+  make_results(node.node(), info, outputs);
+  node->multi->attachment = std::move(attachment);
+  std::vector<Array> result;
+  for (size_t i = 0; i < outputs.size(); i++) result.push_back(output_of(node.node(), static_cast<int>(i)));
   return result;
 }
 

@@ -14,6 +14,10 @@ namespace mlxc {
 Array record(int op, Node* const* inputs, int n_inputs, const void* params);
 // Records an op with several outputs.
 std::vector<Array> record_many(int op, Node* const* inputs, int n_inputs, const void* params);
+// Records an op that the core runs itself (column `run` of the table), with one or more outputs of the shapes
+// and dtypes given.
+std::vector<Array> record_run(int op, std::span<const Array> inputs, std::span<const OutSpec> outputs,
+                              std::shared_ptr<Attachment> attachment);
 
 // The same for either; new references are stored in outputs. A null stream is the current one.
 void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params, Stream* stream,

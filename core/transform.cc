@@ -87,7 +87,8 @@ class BackwardSweep {
     gradients_.clear();
     gradients_.resize(node->n_inputs);
     StreamScope scope(node->stream);
-    info.vjp(Vjp{&info, inputs, outputs, given_, node->params_size ? node->params_data() : nullptr, wanted_},
+    info.vjp(Vjp{&info, inputs, outputs, given_, node->params_size ? node->params_data() : nullptr, wanted_,
+                 node->multi ? node->multi->attachment.get() : nullptr},
              gradients_.data());
     for (uint32_t k = 0; k < node->n_inputs; k++) {
       if (!wanted_[k] || !gradients_[k]) continue;
@@ -153,7 +154,8 @@ class ForwardSweep {
     const auto inputs = operands_.inputs(), outputs = operands_.outputs();
     std::vector<Array> made(outputs.size());
     StreamScope scope(node->stream);
-    info.jvp(Jvp{&info, inputs, outputs, given_, node->params_size ? node->params_data() : nullptr},
+    info.jvp(Jvp{&info, inputs, outputs, given_, node->params_size ? node->params_data() : nullptr,
+                 node->multi ? node->multi->attachment.get() : nullptr},
              made.data());
     for (size_t k = 0; k < made.size(); k++) {
       if (!made[k]) continue;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/op.h"
+#include "core/ops/depends.h"
 #include "core/record.h"
 #include "mlxc/transform.h"
 #include "op_functions.h"
@@ -94,6 +95,16 @@ mlxc_error* mlxc_arrays_append(mlxc_arrays* list, mlxc_array* array) {
   return guard([&] {
     if (!list || !array) fail(MLXC_ERROR_VALUE, "mlxc_arrays_append: list or array is NULL");
     list->items.push_back(Array::borrow(array));
+  });
+}
+
+mlxc_error* mlxc_depends(mlxc_array* const* inputs, size_t n_inputs, mlxc_array* const* dependencies,
+                         size_t n_dependencies, mlxc_arrays* outputs) {
+  return guard([&] {
+    if (!outputs) fail(MLXC_ERROR_VALUE, "mlxc_depends: the list for the results is NULL");
+    std::vector<Array> made = depends(take_handles("mlxc_depends", inputs, n_inputs),
+                                      take_handles("mlxc_depends", dependencies, n_dependencies));
+    put(outputs, made);
   });
 }
 

@@ -171,5 +171,7 @@ cdef extern from "mlxc/transform.h" nogil:
                                     mlxc_arrays* gradients)
     mlxc_error* mlxc_grad(const mlxc_closure* fn, mlxc_array** inputs, size_t n_inputs, const size_t* argnums,
                           size_t n_argnums, mlxc_arrays* gradients)
+    mlxc_error* mlxc_depends(mlxc_array** inputs, size_t n_inputs, mlxc_array** dependencies,
+                             size_t n_dependencies, mlxc_arrays* outputs)
 
 include "c_ops.pxi"

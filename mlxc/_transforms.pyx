@@ -83,8 +83,6 @@ cdef void drop_handles(mlxc_array** handles) noexcept:
 cdef class ArrayList:
     """Owns an mlxc_arrays."""
 
-    cdef mlxc_arrays* c
-
     def __cinit__(self):
         self.c = mlxc_arrays_new()
         if self.c is NULL:
@@ -150,8 +148,6 @@ def async_eval(*args):
 
 cdef class Call:
     """One call of a Python function through the C library."""
-
-    cdef mlxc_closure closure
 
     def __cinit__(self):
         self.closure.struct_size = sizeof(mlxc_closure)

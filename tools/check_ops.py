@@ -72,7 +72,10 @@ class Checker:
         return re.search(rf"\b{name}\b\s*\(", self.rules) is not None
 
     def check_source(self, op: Op) -> None:
-        self.need(op, self.has_rule(f"infer_{op.shape}"), f"its shape rule infer_{op.shape} in core/")
+        if op.core_run:
+            self.need(op, self.has_rule(f"run_{op.run}"), f"its rule run_{op.run} in core/")
+        else:
+            self.need(op, self.has_rule(f"infer_{op.shape}"), f"its shape rule infer_{op.shape} in core/")
         for which in ("vjp", "jvp"):
             rule = getattr(op, which)
             if op.has_gradient(which):

@@ -193,6 +193,16 @@ Array broadcast_to(const Array& a, std::span<const int64_t> shape) {
   return op::broadcast_to(a, make_sizes(shape));
 }
 
+Array repeat_batch(const Array& a, int64_t size) {
+  Sizes shape{};
+  shape.count = a.ndim() + 1;
+  if (shape.count > MLXC_MAX_NDIM)
+    fail(MLXC_ERROR_VALUE, "vmap: an array of ", a.ndim(), " axes has no room for the batch");
+  shape.items[0] = size;
+  std::copy(a.shape().begin(), a.shape().end(), shape.items + 1);
+  return op::broadcast_to(a, shape);
+}
+
 Array restore_axes(const Array& reduced, const Axes& axes, bool keepdims) {
   return keepdims || axes.count == 0 ? reduced : op::expand_dims(reduced, axes);
 }

@@ -39,6 +39,8 @@ Array keep_where(const Array& condition, const Array& a);
 // Sums a down to `shape`, from which it was broadcast.
 Array sum_to(const Array& a, std::span<const int64_t> shape);
 Array broadcast_to(const Array& a, std::span<const int64_t> shape);
+// The array `size` times along a new first axis: what a batching rule makes of an array without batch.
+Array repeat_batch(const Array& a, int64_t size);
 // Undoes the shape change of a reduction: puts the reduced axes back (size one) unless kept. The result
 // broadcasts against the reduction's input.
 Array restore_axes(const Array& reduced, const Axes& axes, bool keepdims);

@@ -46,6 +46,12 @@ MLXC_API mlxc_error* mlxc_value_and_grad(const mlxc_closure* fn, mlxc_array* con
 MLXC_API mlxc_error* mlxc_grad(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
                                const size_t* argnums, size_t n_argnums, mlxc_arrays* gradients);
 
+/* ---- order of computation ---- */
+
+/* Appends to `outputs` the inputs as they are, computed only once all the dependencies are. */
+MLXC_API mlxc_error* mlxc_depends(mlxc_array* const* inputs, size_t n_inputs, mlxc_array* const* dependencies,
+                                  size_t n_dependencies, mlxc_arrays* outputs);
+
 #ifdef __cplusplus
 }
 #endif

@@ -115,6 +115,7 @@ FAMILY_MODULES = {
     "join": "cases_shape",
     "index": "cases_index",
     "random": "cases_index",
+    "depends": "cases_transform",
 }
 
 

@@ -1,7 +1,8 @@
 """The support matrix: which device has a kernel of its own for which op and dtype. Data first, then a text.
 
-Ops that only make a window on their input need no kernel, nor does a dtype that is cast before the op sees it; what
-has none of these is decomposed, if the device has what that takes, or left to the CPU (MLXC_FALLBACK).
+Ops that only make a window on their input, or that the core runs itself, need no kernel, nor does a dtype that is cast
+before the op sees it; what has none of these is decomposed, if the device has what that takes, or left to the CPU
+(MLXC_FALLBACK).
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from .clib import CPU, GPU, kernel_exists
 from .dtypes import DTYPES, accepted_dtypes
 from .table import read_table
 
-KERNEL, VIEW, CAST, MISSING, REFUSED = "kernel", "view", "cast", "missing", "refused"
-_MARKS = {KERNEL: "x", VIEW: "v", CAST: "c", MISSING: ".", REFUSED: " "}
+KERNEL, VIEW, CORE, CAST, MISSING, REFUSED = "kernel", "view", "core", "cast", "missing", "refused"
+_MARKS = {KERNEL: "x", VIEW: "v", CORE: "o", CAST: "c", MISSING: ".", REFUSED: " "}
 _SHORT = ("b", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
 
 
 def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
-    """matrix[op][dtype] is "kernel", "view", "cast", "missing" or "refused" (the op does not take the dtype)."""
+    """matrix[op][dtype] is "kernel", "view", "core" (the core runs it), "cast", "missing" or "refused" (the op does not
+    take the dtype).
+    """
     kind = {"cpu": CPU, "gpu": GPU}[device]
     matrix: dict[str, dict[str, str]] = {}
     for row in read_table().values():
@@ -27,6 +30,8 @@ def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
                 entry = REFUSED
             elif row.view:
                 entry = VIEW
+            elif row.run:
+                entry = CORE
             elif row.dtype in ("float", "promote_float") and not dtype.is_float:
                 entry = CAST
             else:
@@ -40,5 +45,5 @@ def format_matrix(matrix: dict[str, dict[str, str]]) -> str:
     lines = [" " * width + " " + " ".join(f"{name:>4}" for name in _SHORT)]
     for op, entries in matrix.items():
         lines.append(f"{op:<{width}} " + " ".join(f"{_MARKS[entry]:>4}" for entry in entries.values()))
-    lines.append("x kernel of its own   v view, needs none   c cast first   . none: decomposed, or left to the CPU")
+    lines.append("x kernel of its own   v view, o core: need none   c cast first   . decomposed, or left to the CPU")
     return "\n".join(lines)

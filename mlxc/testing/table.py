@@ -30,6 +30,7 @@ class Row:
     domain: tuple[float, float] | None
     view: bool
     decompose: str  # the rule's name, "" where there is none
+    run: str  # the name of the core's rule that runs it without a kernel, else ""
 
     @property
     def has_vjp(self) -> bool:
@@ -54,14 +55,15 @@ def _read_row(name: str, row: dict) -> Row:
         family=row["family"],
         inputs=tuple(row["inputs"]),
         outputs=tuple(row.get("outputs", ["out"])),
-        dtype=row["dtype"],
-        accepts=row["accepts"],
+        dtype=row.get("dtype", "rule"),
+        accepts=row.get("accepts", "any"),
         vjp=row["vjp"],
         jvp=row["jvp"],
-        tolerance=row["tolerance"],
+        tolerance=row.get("tolerance", 0),
         domain=tuple(row["domain"]) if "domain" in row else None,
         view=row.get("view", False),
         decompose=row.get("decompose", ""),
+        run=row.get("run", ""),
     )
 
 

@@ -70,13 +70,16 @@ def write_header(ops: list[Op]) -> str:
     out.append("typedef struct mlxc_array mlxc_array;\ntypedef struct mlxc_stream mlxc_stream;\n\n")
     out.append("/* The op's name, NULL for an unknown number; and back, 0 for an unknown name. */\n"
                "MLXC_API const char* mlxc_op_name(int32_t op);\nMLXC_API int32_t mlxc_op_from_name(const char* name);\n"
-               "/* How many arrays the op makes. */\nMLXC_API int32_t mlxc_op_output_count(int32_t op);\n\n"
+               "/* How many arrays the op makes; -1 where calls decide. Such an op is run by the core,\n"
+               " * has a function of its own (mlxc_depends is one), and mlxc_apply refuses it. */\n"
+               "MLXC_API int32_t mlxc_op_output_count(int32_t op);\n\n"
                "/* Any op by number. params points to the op's parameter struct, or is NULL if it has none. outputs\n"
                " * has room for n_outputs arrays, which must be what the op makes. */\n"
                "MLXC_API mlxc_error* mlxc_apply(int32_t op, mlxc_array* const* inputs, size_t n_inputs,\n"
                "                                const void* params, mlxc_stream* stream, mlxc_array** outputs,\n"
                "                                size_t n_outputs);\n\n")
     for op in ops:
-        out.append(f"/* {op.doc} */\nMLXC_API {prototype(op)};\n")
+        if not op.core_run:
+            out.append(f"/* {op.doc} */\nMLXC_API {prototype(op)};\n")
     out.append("\n#ifdef __cplusplus\n}\n#endif\n#endif\n")
     return "".join(out)

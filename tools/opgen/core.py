@@ -21,7 +21,7 @@ def view_rule(op: Op) -> str:
 def write_table(ops: list[Op]) -> str:
     """op_table.inc: declarations of the rules, then one row an op, indexed by number."""
     out = ["// Generated from ops.toml.\n"]
-    infer = sorted({op.shape for op in ops})
+    infer = sorted({op.shape for op in ops if not op.core_run})
     out += [f"void infer_{name}(Recording&);\n" for name in infer]
     for which, args in (("vjp", "const Vjp&, Array*"), ("jvp", "const Jvp&, Array*")):
         names = sorted({getattr(op, which) for op in ops if op.has_gradient(which)})
@@ -30,6 +30,7 @@ def write_table(ops: list[Op]) -> str:
     out += [f"bool view_{name}(const Node&, const Node&, Layout*);\n" for name in views]
     decompositions = sorted({op.decompose for op in ops if op.decompose})
     out += [f"void decompose_{name}(const Decomposition&, Array*);\n" for name in decompositions]
+    out += [f"void run_{name}(Node*);\n" for name in sorted({op.run for op in ops if op.core_run})]
     out.append("\nconst OpInfo op_table[MLXC_OP_COUNT] = {\n")
     by_number = {op.number: op for op in ops}
     for number in range(ops[-1].number + 1):
@@ -39,12 +40,14 @@ def write_table(ops: list[Op]) -> str:
             continue
         size = f"sizeof(mlxc_{op.name}_params)" if op.params else "0"
         n_inputs = f"{len(op.fixed_inputs)}, {'true' if op.variadic else 'false'}"
+        n_outputs = -1 if op.core_run else len(op.outputs)
+        infer, run = ("nullptr", f"run_{op.run}") if op.core_run else (f"infer_{op.shape}", "nullptr")
         out.append(
-            f'    {{{op.number}, "{op.name}", {n_inputs}, {len(op.outputs)}, {size}, '
+            f'    {{{op.number}, "{op.name}", {n_inputs}, {n_outputs}, {size}, '
             f"{'true' if op.elementwise else 'false'}, "
-            f"Accepts::{op.accepts}_, DtypeRule::{op.dtype_rule}_, infer_{op.shape}, "
+            f"Accepts::{op.accepts}_, DtypeRule::{op.dtype_rule}_, {infer}, "
             f"{rule(op, 'vjp')}, {rule(op, 'jvp')}, {view_rule(op)}, "
-            f"{f'decompose_{op.decompose}' if op.decompose else 'nullptr'}}},\n")
+            f"{f'decompose_{op.decompose}' if op.decompose else 'nullptr'}, {run}}},\n")
     out.append("};\n")
     return "".join(out)
 
@@ -65,6 +68,7 @@ def _fill_params(op: Op, source: str) -> list[str]:
 def write_c_functions(ops: list[Op]) -> str:
     """op_api.inc: the typed C functions, each a call of record_c, and the check of list lengths."""
     out = ["// Generated from ops.toml.\n", 'extern "C" {\n']
+    ops = [op for op in ops if not op.core_run]
     for op in ops:
         outs = ["out"] if len(op.outputs) == 1 else op.outputs
         n_fixed = len(op.fixed_inputs)
@@ -103,6 +107,8 @@ def write_cxx_functions(ops: list[Op]) -> str:
     out = ["// Generated from ops.toml: the ops as C++ functions, for gradient rules.\n",
            "#pragma once\n\n#include \"core/record.h\"\n\nnamespace mlxc::op {\n\n"]
     for op in ops:
+        if op.core_run:
+            continue
         args = [f"const Array& {name}" for name in op.fixed_inputs]
         if op.variadic:
             args.append("std::span<const Array> arrays")

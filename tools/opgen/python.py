@@ -44,6 +44,8 @@ def write_declarations(ops: list[Op]) -> str:
     out.append("    int MLXC_OP_COUNT\n    const char* mlxc_op_name(int32_t op)\n"
                "    int32_t mlxc_op_from_name(const char* name)\n")  # fmt: skip
     for op in ops:
+        if op.core_run:
+            continue
         args = [a.replace("mlxc_array* const* ", "mlxc_array** ") for a in c_arguments(op)] + ["mlxc_stream* stream"]
         args += ["mlxc_array** out"] if len(op.outputs) == 1 else [f"mlxc_array** {name}" for name in op.outputs]
         out.append(f"    mlxc_error* mlxc_{op.name}({', '.join(args)})\n")
@@ -59,7 +61,7 @@ def prim_signature(op: Op) -> str:
 
 def write_prim_declarations(ops: list[Op]) -> str:
     """prims_decl.pxi: the declarations of prims.pxi, for _prim.pxd."""
-    return "# Generated from ops.toml.\n" + "".join(f"cdef {prim_signature(op)}\n" for op in ops)
+    return "# Generated from ops.toml.\n" + "".join(f"cdef {prim_signature(op)}\n" for op in ops if not op.core_run)
 
 
 def write_prims(ops: list[Op]) -> str:
@@ -68,6 +70,8 @@ def write_prims(ops: list[Op]) -> str:
     """
     out = ["# Generated from ops.toml.\n"]
     for op in ops:
+        if op.core_run:
+            continue
         outputs = ["out"] if len(op.outputs) == 1 else op.outputs
         lines = [f"\n\ncdef {prim_signature(op)}:\n"]
         lines += [f"    cdef mlxc_array* c_{name} = NULL\n" for name in outputs]

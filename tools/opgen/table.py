@@ -19,16 +19,17 @@ class Op:
     number: int
     family: str
     inputs: list[str]
-    shape: str
-    dtype: str
-    accepts: str
     vjp: str
     jvp: str
     vmap: str
-    tolerance: float
     python: str
     doc: str
     since: str
+    run: str = ""
+    shape: str = ""
+    dtype: str = "rule"
+    accepts: str = "any"
+    tolerance: float = 0
     outputs: list[str] = field(default_factory=lambda: ["out"])
     params: dict[str, str] = field(default_factory=dict)
     view: bool = False
@@ -48,6 +49,11 @@ class Op:
     def dtype_rule(self) -> str:
         """The generic rule's name, or "rule" where the shape rule decides itself."""
         return self.dtype if self.dtype in DTYPE_RULES else "rule"
+
+    @property
+    def core_run(self) -> bool:
+        """Whether the core runs it itself: then it has neither kernel nor generated functions."""
+        return bool(self.run)
 
     @property
     def elementwise(self) -> bool:
@@ -84,6 +90,10 @@ def check_table(ops: list[Op]) -> None:
         seen[op.number] = op.name
         if op.accepts not in ACCEPTS:
             raise ValueError(f"{where}: accepts = {op.accepts!r} is none of {sorted(ACCEPTS)}")
+        if op.core_run and (op.shape or op.params or op.view or op.expr):
+            raise ValueError(f"{where}: what the core runs has no shape rule, parameters, view or expr")
+        if not op.core_run and not (op.shape and op.dtype):
+            raise ValueError(f"{where}: the shape or dtype rule is missing")
         for param, kind in op.params.items():
             if kind not in PARAM_TYPES:
                 raise ValueError(f"{where}: parameter {param} has unknown type {kind!r}")

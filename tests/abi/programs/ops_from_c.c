@@ -327,6 +327,10 @@ int main(void) {
   for (int32_t op = 1; op < MLXC_OP_COUNT; op++) {
     if (mlxc_op_name(op) == NULL) continue; /* a number whose op is gone */
     REQUIRE(mlxc_op_from_name(mlxc_op_name(op)) == op);
+    if (mlxc_op_output_count(op) < 0) { /* has a function of its own */
+      FAILS(MLXC_ERROR_VALUE, mlxc_apply(op, NULL, 0, NULL, NULL, outputs, 1));
+      continue;
+    }
     const op_case* c = find_case(op);
     call_rightly(c);
     call_with_wrong_inputs(c);
