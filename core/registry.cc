@@ -74,21 +74,24 @@ void check_table(const mlxc_backend& table, const std::string& path) {
 }
 
 void check_functions(const mlxc_backend& table, const std::string& path) {
-  const char* missing = !table.name             ? "name"
-                        : !table.device_count   ? "device_count"
-                        : !table.device_open    ? "device_open"
-                        : !table.device_info    ? "device_info"
-                        : !table.alloc          ? "alloc"
-                        : !table.free           ? "free"
-                        : !table.host_pointer   ? "host_pointer"
-                        : !table.stream_create  ? "stream_create"
-                        : !table.stream_destroy ? "stream_destroy"
-                        : !table.stream_signal  ? "stream_signal"
-                        : !table.stream_await   ? "stream_await"
-                        : !table.stream_wait    ? "stream_wait"
-                        : !table.copy           ? "copy"
-                        : !table.fill           ? "fill"
-                                                : nullptr;
+  const char* missing =
+      !table.name             ? "name"
+      : !table.device_count   ? "device_count"
+      : !table.device_open    ? "device_open"
+      : !table.device_info    ? "device_info"
+      : !table.alloc          ? "alloc"
+      : !table.free           ? "free"
+      : !table.host_pointer   ? "host_pointer"
+      : !table.stream_create  ? "stream_create"
+      : !table.stream_destroy ? "stream_destroy"
+      : !table.stream_signal  ? "stream_signal"
+      : !table.stream_await   ? "stream_await"
+      : !table.stream_wait    ? "stream_wait"
+      : !table.copy           ? "copy"
+      : !table.fill           ? "fill"
+      : !table.program_make != !table.program_run || !table.program_make != !table.program_free
+          ? "complete set of program functions"
+          : nullptr;
   if (missing) fail(MLXC_ERROR_OS, path, ": the backend table has no ", missing);
   if (table.kind != MLXC_CPU && table.kind != MLXC_GPU)
     fail(MLXC_ERROR_OS, path, ": unknown device kind ", table.kind);

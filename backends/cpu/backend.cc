@@ -15,6 +15,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "parallel.h"
+#include "program.h"
 
 struct mlxc_backend_device {
   int32_t index;
@@ -34,11 +35,13 @@ MLXC_CPU_ONCE_FAMILIES(MLXC_DECLARE_ROWS)
 }  // namespace base
 #if defined(MLXC_CPU_X86_VARIANTS)
 namespace v3 {
+ProgramFunctions program_functions();
 MLXC_CPU_ISA_FAMILIES(MLXC_DECLARE_ROWS)
-}
+}  // namespace v3
 namespace v4 {
+ProgramFunctions program_functions();
 MLXC_CPU_ISA_FAMILIES(MLXC_DECLARE_ROWS)
-}
+}  // namespace v4
 #endif
 #undef MLXC_DECLARE_ROWS
 
@@ -97,6 +100,16 @@ void join_kernel_lists(Isa isa) {
 #undef MLXC_APPEND_BASE
 #undef MLXC_APPEND_V3
 #undef MLXC_APPEND_V4
+}
+
+ProgramFunctions pick_program_functions(Isa isa) {
+#if defined(MLXC_CPU_X86_VARIANTS)
+  if (isa == Isa::kV4) return v4::program_functions();
+  if (isa == Isa::kV3) return v3::program_functions();
+#else
+  (void)isa;
+#endif
+  return base::program_functions();
 }
 
 int32_t device_count(const char** reason) {
@@ -229,6 +242,10 @@ void fill_table() {
   the_backend.stream_wait = stream_wait;
   the_backend.copy = copy_bytes;
   the_backend.fill = fill_bytes;
+  const ProgramFunctions programs = pick_program_functions(the_isa);
+  the_backend.program_make = programs.make;
+  the_backend.program_run = programs.run;
+  the_backend.program_free = programs.free;
 }
 
 }  // namespace

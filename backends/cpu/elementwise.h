@@ -75,6 +75,18 @@ MLXC_INLINE mlxc_error* run_elementwise(const mlxc_kernel_call* call, const Loop
   return run_tiles(call, entry);
 }
 
+/* The loop of a family's op, by the dtype of its first input (`where`: of its values; a cast: from and to).
+ * It does not exist where the family has no such op or dtype. */
+LoopEntry unary_loop(int32_t op, mlxc_dtype dtype);
+LoopEntry binary_loop(int32_t op, mlxc_dtype dtype);
+LoopEntry compare_loop(int32_t op, mlxc_dtype dtype);
+LoopEntry select_loop(mlxc_dtype dtype);
+LoopEntry cast_loop(mlxc_dtype from, mlxc_dtype to);
+
+/* Halves to float32 and back, n of them. */
+void halves_to_floats(mlxc_dtype dtype, const char* source, float* result, int64_t n);
+void floats_to_halves(mlxc_dtype dtype, const float* source, char* result, int64_t n);
+
 /* Name every type list once. */
 #define MLXC_UNSIGNED_TYPES uint8_t, uint16_t, uint32_t, uint64_t
 #define MLXC_SIGNED_TYPES int8_t, int16_t, int32_t, int64_t

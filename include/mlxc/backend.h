@@ -32,6 +32,7 @@ extern "C" {
 typedef struct mlxc_backend_device mlxc_backend_device;
 typedef struct mlxc_backend_memory mlxc_backend_memory;
 typedef struct mlxc_backend_stream mlxc_backend_stream;
+typedef struct mlxc_backend_program mlxc_backend_program;
 
 /* ---- what the core offers to a backend ------------------------------------------------------ */
 
@@ -132,6 +133,31 @@ typedef struct mlxc_kernel {
   mlxc_accepts_fn accepts;
 } mlxc_kernel;
 
+/* ---- element-wise programs ------------------------------------------------------------------- */
+
+/* One op of a program. Values are numbered: the program's inputs first, then what the steps make, in
+ * their order. A step makes one value. */
+typedef struct mlxc_program_step {
+  size_t struct_size;
+  int32_t op;       /* element-wise with one output, or MLXC_OP_ASTYPE */
+  mlxc_dtype dtype; /* of the value it makes */
+  int32_t n_inputs;
+  const int32_t* inputs; /* values that come before */
+  const void* params;    /* as in a kernel call */
+  size_t params_size;
+} mlxc_program_step;
+
+/* Several element-wise ops over one shape, to be run without writing what lies between to memory. */
+typedef struct mlxc_program_source {
+  size_t struct_size;
+  int32_t n_inputs;
+  const mlxc_dtype* input_dtypes;
+  int32_t n_steps;
+  const mlxc_program_step* const* steps;
+  int32_t n_outputs;
+  const int32_t* outputs; /* values that steps make, each once */
+} mlxc_program_source;
+
 /* ---- the backend ---------------------------------------------------------------------------- */
 
 enum {
@@ -208,6 +234,17 @@ typedef struct mlxc_backend {
 
   /* Called once before the library is closed, or never. */
   void (*shutdown)(void);
+
+  /* Element-wise programs; all three or none. program_make compiles the source, of which nothing is kept; it
+   * sets *program to NULL, without an error, for one that the backend has no way to run: the core then runs
+   * the ops one by one. A program is called by many streams, also at the same time. program_run gets the
+   * inputs stretched to the shape of the outputs (strides may be 0, or negative); outputs are row-major and
+   * share no memory with inputs. Results must be those of the ops' own kernels, up to the ops' tolerances. */
+  mlxc_error* (*program_make)(mlxc_backend_device* device, const mlxc_program_source* source,
+                              mlxc_backend_program** program);
+  mlxc_error* (*program_run)(mlxc_backend_stream* stream, mlxc_backend_program* program,
+                             const mlxc_view* const* inputs, const mlxc_view* const* outputs);
+  void (*program_free)(mlxc_backend_device* device, mlxc_backend_program* program);
 } mlxc_backend;
 
 /* The one exported symbol. On success *backend points to a table that lives as long as the library. */

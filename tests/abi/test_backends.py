@@ -150,6 +150,14 @@ def test_broken_gpu_library_beside_the_core_leaves_the_cpu_working(loader, run_p
     run_program(loader, "refused", path, path, **settings())
 
 
+# ---- element-wise programs ---------------------------------------------------------------------------
+
+
+def test_programs_give_the_bits_of_their_kernels(build_program, run_program):
+    (library,) = Path(mlxc.get_library()).parent.glob("libmlxc_cpu.*")
+    assert "bit for bit" in run_program(build_program("element_programs.cc"), library).stdout
+
+
 # ---- a device whose memory the host cannot touch, and which runs late -----------------------------
 
 SCENARIOS = {

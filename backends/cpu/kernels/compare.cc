@@ -152,6 +152,10 @@ constexpr Rows kRows = make_rows();
 
 }  // namespace
 
+LoopEntry compare_loop(int32_t op, mlxc_dtype dtype) {
+  return op < kFirst || op > kLast ? LoopEntry{} : kTables.table[op - kFirst].entries[dtype];
+}
+
 KernelRows compare_rows() { return {kRows.rows, sizeof kRows.rows / sizeof kRows.rows[0]}; }
 
 }  // namespace MLXC_ISA

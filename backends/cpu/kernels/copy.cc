@@ -241,6 +241,8 @@ void fill_strided(void* target, const int64_t* target_strides, const void* value
   copy_strided(target, target_strides, value, zeros, shape, ndim, item_size);
 }
 
+LoopEntry cast_loop(mlxc_dtype from, mlxc_dtype to) { return kCasts.entries[from][to]; }
+
 KernelRows copy_rows() { return {kRows, sizeof kRows / sizeof kRows[0]}; }
 
 }  // namespace MLXC_ISA

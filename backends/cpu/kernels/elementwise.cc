@@ -64,22 +64,6 @@ void gather_items(int64_t item_size, char* result, const char* source, const Wal
   });
 }
 
-void halves_to_floats(mlxc_dtype dtype, const char* source, float* result, int64_t n) {
-  if (dtype == MLXC_FLOAT16) {
-    to_float_array(reinterpret_cast<const Half*>(source), result, n);
-  } else {
-    to_float_array(reinterpret_cast<const BFloat*>(source), result, n);
-  }
-}
-
-void floats_to_halves(mlxc_dtype dtype, const float* source, char* result, int64_t n) {
-  if (dtype == MLXC_FLOAT16) {
-    from_float_array(source, reinterpret_cast<Half*>(result), n);
-  } else {
-    from_float_array(source, reinterpret_cast<BFloat*>(result), n);
-  }
-}
-
 /* Runs the loop on n elements; in[i] holds them densely in the input's own dtype (or is ignored: scalar). */
 void run_dense(const Job& job, Buffers& buffers, const char* const* dense, int64_t begin, int64_t n) {
   const void* in[kMaxInputs];
@@ -331,6 +315,22 @@ void run_streaming(const Job& job, int64_t begin, int64_t end) {
 }
 
 }  // namespace
+
+void halves_to_floats(mlxc_dtype dtype, const char* source, float* result, int64_t n) {
+  if (dtype == MLXC_FLOAT16) {
+    to_float_array(reinterpret_cast<const Half*>(source), result, n);
+  } else {
+    to_float_array(reinterpret_cast<const BFloat*>(source), result, n);
+  }
+}
+
+void floats_to_halves(mlxc_dtype dtype, const float* source, char* result, int64_t n) {
+  if (dtype == MLXC_FLOAT16) {
+    from_float_array(source, reinterpret_cast<Half*>(result), n);
+  } else {
+    from_float_array(source, reinterpret_cast<BFloat*>(result), n);
+  }
+}
 
 mlxc_error* run_tiles(const mlxc_kernel_call* call, const LoopEntry& entry) {
   int64_t n = call->outputs[0]->size;

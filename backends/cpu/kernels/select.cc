@@ -15,7 +15,7 @@ MLXC_INLINE T pick(uint8_t condition, T a, T b) {
 }
 
 template <class T>
-void select_loop(const void* const* in, void* const* out, int64_t n, unsigned scalars) {
+void pick_loop(const void* const* in, void* const* out, int64_t n, unsigned scalars) {
   const uint8_t* condition = static_cast<const uint8_t*>(in[0]);
   const T* a = static_cast<const T*>(in[1]);
   const T* b = static_cast<const T*>(in[2]);
@@ -49,22 +49,22 @@ void select_loop(const void* const* in, void* const* out, int64_t n, unsigned sc
 }
 
 constexpr LoopEntry kBySize[17] = {{},
-                                   {&select_loop<uint8_t>},
-                                   {&select_loop<uint16_t>},
+                                   {&pick_loop<uint8_t>},
+                                   {&pick_loop<uint16_t>},
                                    {},
-                                   {&select_loop<uint32_t>},
-                                   {},
-                                   {},
-                                   {},
-                                   {&select_loop<uint64_t>},
+                                   {&pick_loop<uint32_t>},
                                    {},
                                    {},
+                                   {},
+                                   {&pick_loop<uint64_t>},
                                    {},
                                    {},
                                    {},
                                    {},
                                    {},
-                                   {&select_loop<Complex128>}};
+                                   {},
+                                   {},
+                                   {&pick_loop<Complex128>}};
 
 mlxc_error* run(mlxc_backend_stream*, const mlxc_kernel_call* call) {
   return run_elementwise(call, kBySize[size_of(call->outputs[0]->dtype)]);
@@ -82,6 +82,8 @@ constexpr mlxc_kernel kRows[] = {
 };
 
 }  // namespace
+
+LoopEntry select_loop(mlxc_dtype dtype) { return kBySize[size_of(dtype)]; }
 
 KernelRows select_rows() { return {kRows, sizeof kRows / sizeof kRows[0]}; }
 
