@@ -14,10 +14,10 @@ TYPE_CHECKING = False  # typing itself would take a third of the time of `import
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["load", "save", "save_safetensors", "savez", "savez_compressed"]
+__all__ = ["load", "save", "save_gguf", "save_safetensors", "savez", "savez_compressed"]
 
-FORMATS = ("npy", "npz", "safetensors")
-WITH_METADATA = ("safetensors",)
+FORMATS = ("npy", "npz", "safetensors", "gguf")
+WITH_METADATA = ("safetensors", "gguf")
 
 
 def check_arrays(arrays: Any, function: str) -> None:
@@ -149,6 +149,40 @@ def save_safetensors(file: Any, arrays: dict[str, Array], metadata: dict[str, st
         write_safetensors(out, arrays, metadata)
 
 
+def save_gguf(file: Any, arrays: dict[str, Array], metadata: dict[str, Array | str | list[str]] | None = None) -> None:
+    """Writes arrays to a .gguf file.
+
+    Args:
+        file: path (`.gguf` is added if it lacks it), or file object opened in binary mode. At a path the file appears
+            when all of it is written; if that fails, an older file stays as it was.
+        arrays: arrays by name, of int8, int16, int32, int64, float16, bfloat16, float32 or float64, with up to 8 axes.
+        metadata: numbers (0-d or not empty 1-d arrays of bool, an integer dtype, float32 or float64), strings and
+            lists of strings by name.
+
+    Raises:
+        TypeError: if a value is no array or of a dtype that the format does not have.
+        ValueError: if an array has too many axes.
+        OSError: if the file cannot be written.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> mx.save_gguf(file, {"weight": mx.ones(2)}, {"general.name": "small"})
+        >>> _ = file.seek(0)
+        >>> mx.load(file, format="gguf", return_metadata=True)
+        ({'weight': array([1, 1], dtype=float32)}, {'general.name': 'small'})
+    """
+    from .access import open_to_write
+    from .gguf import check_contents, write_gguf
+
+    check_arrays(arrays, "save_gguf")
+    metadata = {} if metadata is None else metadata
+    check_contents(arrays, metadata)
+    evaluate([value for value in metadata.values() if type(value) is Array])
+    with open_to_write(file, ".gguf", "save_gguf") as out:
+        write_gguf(out, arrays, metadata)
+
+
 def format_of(file: Any, format: str | None) -> str:
     """The format asked for, or the one that the file's extension names."""
     from .access import name_of
@@ -166,20 +200,24 @@ def format_of(file: Any, format: str | None) -> str:
 def load(
     file: Any, /, format: str | None = None, return_metadata: bool = False, *, stream: Any = None
 ) -> Array | dict[str, Array] | tuple[dict[str, Array], dict[str, Any]]:
-    """Reads arrays from a file: .npy, .npz or .safetensors.
+    """Reads arrays from a file: .npy, .npz, .safetensors or .gguf.
 
-    A .safetensors file is mapped: its arrays are read from disk when they are used. Until they are gone the file may
-    be deleted or replaced (the functions that save here replace files), but not be written to in place.
+    A .safetensors or .gguf file is mapped: its arrays are read from disk when they are used. Until they are gone the
+    file may be deleted or replaced (the functions that save here replace files), but not be written to in place.
+
+    Tensors of a .gguf file of the types Q4_0, Q4_1 and Q8_0 stay quantised: X.weight becomes X.weight (uint32),
+    X.scales and X.biases, as quantized_matmul takes them with group_size=32 and bits=4 (8 for Q8_0). Q2_K to Q6_K,
+    Q5_0, Q5_1, IQ4_NL and IQ4_XS become float16.
 
     Args:
         file: path, or file object opened in binary mode.
-        format: "npy", "npz" or "safetensors"; by default the extension of the file's name.
+        format: "npy", "npz", "safetensors" or "gguf"; by default the extension of the file's name.
         return_metadata: whether to return the metadata too, where the format has any.
         stream: stream or device to compute on; None is the default.
 
     Returns:
         An array for .npy, a dict of arrays by name for the other formats; with `return_metadata` a tuple of that dict
-        and one with the metadata.
+        and one with the metadata: strings for .safetensors; arrays, strings and lists for .gguf.
 
     Raises:
         ValueError: if the file is not what it should be: truncated, contradictory, of an unknown format, or with
@@ -211,6 +249,10 @@ def load(
 def read_format(chosen: str, file: Any, what: str) -> tuple[Any, dict[str, Any]]:
     from .access import map_bytes, open_to_read
 
+    if chosen == "gguf":
+        from .gguf import read_gguf
+
+        return read_gguf(map_bytes(file, "load"), what)
     if chosen == "safetensors":
         from .safetensors import read_safetensors
 

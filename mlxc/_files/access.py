@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 CHUNK = 1 << 20
@@ -123,6 +123,17 @@ def remaining_size(file: BinaryIO) -> int | None:
     return None if end is None else end - here
 
 
+def new_memory(size: int) -> mmap.mmap:
+    """Memory of this process alone, in large pages where the system has them: much cheaper to touch first."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel built without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
 def read_exactly(file: BinaryIO, size: int, what: str, known: int | None = None) -> memoryview:
     """Bytes that must be there, read-only.
 
@@ -132,7 +143,7 @@ def read_exactly(file: BinaryIO, size: int, what: str, known: int | None = None)
     if known is not None and size > known:
         raise ValueError(f"{what}: the file is truncated, {size} bytes are missing {size - known}")
     if known is not None and size >= CHUNK and hasattr(file, "readinto"):
-        data = memoryview(mmap.mmap(-1, size))
+        data = memoryview(new_memory(size))
         filled = 0
         while filled < size:
             n = file.readinto(data[filled:])

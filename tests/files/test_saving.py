@@ -16,7 +16,11 @@ def save_dict(path, array) -> None:
     mx.save_safetensors(path, {"x": array})
 
 
-SAVERS = {".npy": mx.save, ".npz": mx.savez, ".safetensors": save_dict}
+def save_gguf(path, array) -> None:
+    mx.save_gguf(path, {"x": array})
+
+
+SAVERS = {".npy": mx.save, ".npz": mx.savez, ".safetensors": save_dict, ".gguf": save_gguf}
 SAVER_ITEMS = sorted(SAVERS.items())
 
 
