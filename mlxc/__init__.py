@@ -76,6 +76,7 @@ from mlxc._memory import (
     reset_peak_memory,
     set_cache_limit,
     set_memory_limit,
+    set_wired_limit,
 )
 from mlxc._methods import install as _install_methods
 from mlxc._ops_contract import *
@@ -108,7 +109,7 @@ __array_api_version__ = "2025.12"
 
 # Submodules are imported when they are first named: `mx.random` works without an import of its own.
 _SUBMODULES = frozenset(
-    {"array_api", "data", "distributed", "fast", "fft", "linalg", "nn", "optimizers", "random", "testing", "utils"}
+    "array_api compat cuda data distributed fast fft linalg metal nn optimizers random testing utils".split()
 )
 
 

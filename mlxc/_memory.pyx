@@ -73,6 +73,24 @@ def set_cache_limit(limit):
     return before
 
 
+cdef int64_t wired_limit = 0
+
+
+def set_wired_limit(limit):
+    """set_wired_limit(limit: int) -> int
+
+    Sets how many bytes a GPU that shares the host's memory keeps resident; returns the old limit.
+
+    Kept for a Metal backend to ask for; the CPU backend keeps nothing resident and takes no notice.
+    """
+    global wired_limit
+    cdef int64_t before = wired_limit
+    if limit < 0:
+        raise ValueError(f"set_wired_limit: the limit is not negative, got {limit}")
+    wired_limit = limit
+    return before
+
+
 def clear_cache():
     """clear_cache() -> None
 

@@ -44,6 +44,12 @@ def backend_attempts():
     return out
 
 
+def has_backend(str name):
+    """Whether a backend of this name is loaded and has a device."""
+    return any(attempt["loaded"] and attempt["name"] == name and attempt["device_count"] > 0
+               for attempt in backend_attempts())
+
+
 def kernel_exists(device, str op, dtype):
     """Whether the device's backend has a kernel of its own for an op with inputs of that dtype."""
     cdef int32_t number = mlxc_op_from_name(op.encode())

@@ -43,8 +43,9 @@ _Stream: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 _Shape: TypeAlias = int | Sequence[int]
 _Axes: TypeAlias = int | Sequence[int] | None
 '''
+SUBMODULES = "cuda distributed linalg metal random utils".split()
 IMPORTS = {
-    "mlxc": "\nfrom . import linalg as linalg, random as random, utils as utils",
+    "mlxc": "\nfrom . import " + ", ".join(f"{name} as {name}" for name in SUBMODULES),
     "mlxc.random": "\nfrom . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array",
 }
 TITLES = {"mlxc": "Types of the package mlxc.", "mlxc.random": "Types of mlxc.random."}
@@ -144,7 +145,7 @@ RETURNS = {
     "None": "eval async_eval seed clear_cache clear_streams reset_peak_memory set_default_device set_default_stream "
             "set_printoptions synchronize",
     "int": "get_active_memory get_cache_memory get_memory_limit get_peak_memory set_cache_limit set_memory_limit "
-           "get_array_buffer_size device_count",
+           "set_wired_limit get_array_buffer_size device_count",
     "str": "get_include get_library",
     "Device": "default_device",
     "Stream": "default_stream new_stream new_thread_unsafe_stream",

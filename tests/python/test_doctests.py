@@ -9,11 +9,11 @@ import types
 import pytest
 
 import mlxc as mx
-from mlxc import linalg, random, utils
+from mlxc import compat, cuda, distributed, linalg, metal, random, utils
 
 # What these functions print depends on the machine or on what ran before.
 WITHOUT_EXAMPLE = ("mlxc._device", "mlxc._memory", "mlxc._paths", "mlxc._printing")
-MODULES = {"mlxc": mx, "mlxc.random": random, "mlxc.linalg": linalg, "mlxc.utils": utils}
+MODULES = {module.__name__: module for module in (mx, compat, cuda, distributed, linalg, metal, random, utils)}
 
 
 def is_function(value) -> bool:
@@ -25,7 +25,7 @@ def public_functions() -> dict[str, types.FunctionType]:
     found: dict[str, types.FunctionType] = {}
     seen: set[int] = set()
     for prefix, module in MODULES.items():
-        for name in sorted(vars(module)):
+        for name in sorted(getattr(module, "__all__", vars(module))):
             value = getattr(module, name)
             if not name.startswith("_") and is_function(value) and id(value) not in seen:
                 seen.add(id(value))
