@@ -98,14 +98,23 @@ constexpr int inline_operands = 4;
 
 struct Call {
   mlxc_kernel_call c_call{};
+  int n_inputs, n_outputs;
   std::vector<Operand> operands;
   std::vector<const mlxc_view*> in_views;
   Operand inline_storage[inline_operands];
   const mlxc_view* inline_in[inline_operands];
-  SmallArray<const mlxc_view*, 2> out;
   Operand* inputs = inline_storage;
+  SmallArray<Dims, 2> out_shapes, out_strides;
+  SmallArray<mlxc_view, 2> out_views;
+  SmallArray<const mlxc_view*, 2> out;
 
-  Call(int n_inputs, int n_outputs) : out(n_outputs) {
+  Call(int n_in, int n_out)
+      : n_inputs(n_in),
+        n_outputs(n_out),
+        out_shapes(n_out),
+        out_strides(n_out),
+        out_views(n_out),
+        out(n_out) {
     if (n_inputs > inline_operands) {
       operands.resize(n_inputs);
       inputs = operands.data();
@@ -177,13 +186,13 @@ const mlxc_kernel* contiguous_kernel(Device* device, const mlxc_view& from, cons
   return row && (needed_layouts(from) & ~row->layouts) == 0 ? row : nullptr;
 }
 
-// Runs the kernel. On an asynchronous device the buffers that it uses are kept until it is done, which the
+// Runs the work. On an asynchronous device the buffers that it uses are kept until it is done, which the
 // event tells. All under one lock: the event is that of this work and no later one, so that a failure of
 // the work is one of the event.
-Event submit(Stream* stream, const mlxc_kernel* row, const mlxc_kernel_call* call,
-             std::span<Buffer* const> used) {
+template <class Run>
+Event submit(Stream* stream, std::span<Buffer* const> used, Run&& run) {
   std::unique_lock hold = lock_for_work(stream);
-  throw_error(row->run(stream->handle, call));
+  throw_error(run());
   if (stream->device->synchronous()) return {};
   const Event done = pending_event(stream);
   for (Buffer* buffer : used) keep_in_flight(stream, buffer);
@@ -220,7 +229,7 @@ void pack_operand(Operand* operand, Device* device, Stream* stream) {
   const mlxc_view* out[] = {&to};
   mlxc_kernel_call call{sizeof(call), MLXC_OP_CONTIGUOUS, 1, 1, in, out, nullptr, 0};
   Buffer* const used[] = {operand->node->buffer, packed.get()};
-  packed->first.ready = submit(on, row, &call, used);
+  packed->first.ready = submit(on, used, [&] { return row->run(on->handle, &call); });
   operand->strides = dense;
   operand->view.offset = guard_bytes();
   operand->view.flags = view_flags(operand->shape, operand->strides);
@@ -249,48 +258,37 @@ bool may_donate(const Operand& operand, const Node& out, Device* device) {
        given, ")");
 }
 
-// Runs the op on a device; the outputs' buffers are stored in `made`. False: no kernel there.
-bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, BufferRef* made,
-                Event* ready) {
-  const int n_inputs = static_cast<int>(node->n_inputs);
-  const int n_outputs = info.n_outputs;
-  Call call(n_inputs, n_outputs);
-  for (int i = 0; i < n_inputs; i++) {
-    prepare_operand(&call.inputs[i], node->inputs_data()[i], *node, info.elementwise);
-    call.in()[i] = &call.inputs[i].view;
+// Fills in the views, but for where their bytes are.
+void describe_call(Call* call, Node* node, bool stretch) {
+  for (int i = 0; i < call->n_inputs; i++) {
+    prepare_operand(&call->inputs[i], node->inputs_data()[i], *node, stretch);
+    call->in()[i] = &call->inputs[i].view;
   }
-  SmallArray<Dims, 2> out_shapes(n_outputs), out_strides(n_outputs);
-  SmallArray<mlxc_view, 2> outs(n_outputs);
-  for (int i = 0; i < n_outputs; i++) {
-    out_shapes[i] = node->multi ? node->multi->results[i].shape : Dims(node->shape());
-    out_strides[i] = row_major_strides(out_shapes[i].span());
+  for (int i = 0; i < call->n_outputs; i++) {
+    Dims &shape = call->out_shapes[i], &strides = call->out_strides[i];
+    shape = node->multi ? node->multi->results[i].shape : Dims(node->shape());
+    strides = row_major_strides(shape.span());
     int64_t size = 1;
-    for (int k = 0; k < out_shapes[i].n; k++) size *= out_shapes[i][k];
-    outs[i] = {};
-    outs[i].struct_size = sizeof(mlxc_view);
-    outs[i].dtype = node->multi ? node->multi->results[i].dtype : node->dtype;
-    outs[i].ndim = out_shapes[i].n;
-    outs[i].shape = out_shapes[i].v;
-    outs[i].strides = out_strides[i].v;
-    outs[i].size = size;
-    outs[i].offset = guard_bytes();
-    outs[i].flags = view_flags(out_shapes[i], out_strides[i]) | MLXC_VIEW_ROW_CONTIGUOUS;
-    call.out[i] = &outs[i];
+    for (int k = 0; k < shape.n; k++) size *= shape[k];
+    mlxc_view& view = call->out_views[i];
+    view = {};
+    view.struct_size = sizeof(mlxc_view);
+    view.dtype = node->multi ? node->multi->results[i].dtype : node->dtype;
+    view.ndim = shape.n;
+    view.shape = shape.v;
+    view.strides = strides.v;
+    view.size = size;
+    view.offset = guard_bytes();
+    view.flags = view_flags(shape, strides) | MLXC_VIEW_ROW_CONTIGUOUS;
+    call->out[i] = &view;
   }
-  call.c_call = {sizeof(mlxc_kernel_call),
-                 node->op,
-                 n_inputs,
-                 n_outputs,
-                 call.in(),
-                 call.out.data(),
-                 node->params_size ? node->params_data() : nullptr,
-                 node->params_size};
-  const mlxc_kernel* row = device->backend->find_kernel(call.c_call);
-  if (!row) return false;
+}
 
-  for (int i = 0; i < n_inputs; i++) {
-    Operand& operand = call.inputs[i];
-    if (needed_layouts(operand.view) & ~row->layouts) pack_operand(&operand, device, stream);
+// Makes the inputs' bytes available on the device, in a layout that is taken there.
+void bring_inputs(Call* call, uint32_t layouts, Device* device, Stream* stream) {
+  for (int i = 0; i < call->n_inputs; i++) {
+    Operand& operand = call->inputs[i];
+    if (needed_layouts(operand.view) & ~layouts) pack_operand(&operand, device, stream);
     Buffer* buffer = operand.packed.get() ? operand.packed.get() : operand.node->buffer;
     Allocation there = ensure_on(buffer, device, stream);
     if (device->synchronous())
@@ -299,31 +297,59 @@ bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, 
       order_after(stream, there.ready);
     point_at(&operand.view, there);
   }
-  bool donated = false;
-  for (int i = 0; i < n_inputs && i < 3 && n_outputs == 1 && !donated; i++) {
+}
+
+// Makes buffers for the outputs that have none yet.
+void allocate_outputs(Call* call, Device* device, BufferRef* made) {
+  for (int i = 0; i < call->n_outputs; i++) {
+    const mlxc_view& view = call->out_views[i];
+    if (!made[i].get()) made[i] = BufferRef(make_buffer(device, view.size * dtype_size(view.dtype)));
+    point_at(&call->out_views[i], made[i]->first);
+  }
+}
+
+template <class Run>
+Event submit_call(Call* call, Stream* stream, BufferRef* made, Run&& run) {
+  if (stream->device->synchronous()) return submit(stream, {}, run);
+  std::vector<Buffer*> used;
+  for (int i = 0; i < call->n_inputs; i++) {
+    const Operand& operand = call->inputs[i];
+    used.push_back(operand.packed.get() ? operand.packed.get() : operand.node->buffer);
+  }
+  for (int i = 0; i < call->n_outputs; i++) used.push_back(made[i].get());
+  const Event ready = submit(stream, used, run);
+  // An input may have failed, and its stream recovered, between the first check and the submission.
+  for (int i = 0; i < call->n_inputs; i++) check_event(call->inputs[i].node->buffer->first.ready);
+  return ready;
+}
+
+// Runs the op on a device; the outputs' buffers are stored in `made`. False: no kernel there.
+bool run_kernel(Node* node, const OpInfo& info, Device* device, Stream* stream, BufferRef* made,
+                Event* ready) {
+  Call call(static_cast<int>(node->n_inputs), info.n_outputs);
+  describe_call(&call, node, info.elementwise);
+  call.c_call = {sizeof(mlxc_kernel_call),
+                 node->op,
+                 call.n_inputs,
+                 call.n_outputs,
+                 call.in(),
+                 call.out.data(),
+                 node->params_size ? node->params_data() : nullptr,
+                 node->params_size};
+  const mlxc_kernel* row = device->backend->find_kernel(call.c_call);
+  if (!row) return false;
+  bring_inputs(&call, row->layouts, device, stream);
+  for (int i = 0; i < call.n_inputs && i < 3 && call.n_outputs == 1; i++) {
     if (!(row->flags & (MLXC_KERNEL_DONATES_0 << i)) || !may_donate(call.inputs[i], *node, device)) continue;
     Buffer* buffer = call.inputs[i].node->buffer;
     drop_mirrors(buffer);
     retain_buffer(buffer);
     made[0] = BufferRef(buffer);
     call.inputs[i].view.flags |= MLXC_VIEW_DONATED;
-    donated = true;
+    break;
   }
-  for (int i = 0; i < n_outputs; i++) {
-    if (!donated) made[i] = BufferRef(make_buffer(device, outs[i].size * dtype_size(outs[i].dtype)));
-    point_at(&outs[i], made[i]->first);
-  }
-  if (device->synchronous()) {
-    *ready = submit(stream, row, &call.c_call, {});
-    return true;
-  }
-  std::vector<Buffer*> used;
-  for (int i = 0; i < n_inputs; i++)
-    used.push_back(call.inputs[i].packed.get() ? call.inputs[i].packed.get() : call.inputs[i].node->buffer);
-  for (int i = 0; i < n_outputs; i++) used.push_back(made[i].get());
-  *ready = submit(stream, row, &call.c_call, used);
-  // An input may have failed, and its stream recovered, between the first check and the submission.
-  for (int i = 0; i < n_inputs; i++) check_event(call.inputs[i].node->buffer->first.ready);
+  allocate_outputs(&call, device, made);
+  *ready = submit_call(&call, stream, made, [&] { return row->run(stream->handle, &call.c_call); });
   return true;
 }
 
@@ -399,6 +425,25 @@ void lay_result(Node* node, size_t index, const Node& over) {
   result.buffer = over.buffer;
   result.strides = Dims(over.strides());
   result.offset = over.offset;
+}
+
+void run_over_views(Node* node, const ViewsRun& how) {
+  Stream* stream = node->stream;
+  Call call(static_cast<int>(node->n_inputs), static_cast<int>(node->multi->results.size()));
+  describe_call(&call, node, how.stretch);
+  bring_inputs(&call, how.layouts, stream->device, stream);
+  SmallArray<BufferRef, 2> made(call.n_outputs);
+  allocate_outputs(&call, stream->device, made.data());
+  const Event ready = submit_call(&call, stream, made.data(),
+                                  [&] { return how.run(stream->handle, call.in(), call.out.data()); });
+  for (int i = 0; i < call.n_outputs; i++) {
+    MultiResult::Result& result = node->multi->results[i];
+    made[i]->first.ready = ready;
+    if (result.buffer) release_buffer(result.buffer);
+    result.buffer = made[i].give_up();
+    result.strides = call.out_strides[i];
+    result.offset = guard_bytes();
+  }
 }
 
 void execute_node(Node* node) {

@@ -2,6 +2,8 @@
 // input's buffer), and calls the kernel; or lays a view.
 #pragma once
 
+#include <functional>
+
 #include "core/device.h"
 #include "core/node.h"
 
@@ -10,6 +12,18 @@ namespace mlxc {
 // Fills in the node's buffer. Inputs are ready (their bytes perhaps still on the way). Throws; the
 // caller records the failure. The node is claimed by the calling thread.
 void execute_node(Node* node);
+
+// For ops that the core runs: a call of the backend on the node's stream over views of its inputs (in one of
+// the layouts given; stretched to the shape of the first output, if that is asked for) and of new outputs,
+// which become the node's results.
+struct ViewsRun {
+  bool stretch;
+  uint32_t layouts;
+  std::function<mlxc_error*(mlxc_backend_stream*, const mlxc_view* const* inputs,
+                            const mlxc_view* const* outputs)>
+      run;
+};
+void run_over_views(Node* node, const ViewsRun& how);
 
 // Lays an evaluated view-op's node over its ready input without a kernel; false if it takes a copy.
 bool lay_view(Node* node);
