@@ -164,6 +164,7 @@ struct OpInfo {
   InferFn infer;
   VjpFn vjp;  // null: no gradient
   JvpFn jvp;
+  VmapFn vmap;            // null: cannot be batched
   ViewFn view;            // null: needs a kernel
   DecomposeFn decompose;  // null: has none
   RunFn run;              // not null: the core runs it; it has no shape rule and is made by record_run

@@ -1,4 +1,5 @@
-// The transforms of the C ABI: lists of arrays, closures, and mlxc_vjp, mlxc_jvp, mlxc_grad over them.
+// The transforms of the C ABI: lists of arrays, closures, and mlxc_vjp, mlxc_jvp, mlxc_grad and mlxc_vmap
+// over them.
 #include "core/transform.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "core/op.h"
 #include "core/ops/depends.h"
 #include "core/record.h"
+#include "core/vmap.h"
 #include "mlxc/transform.h"
 #include "op_functions.h"
 
@@ -79,6 +81,13 @@ Differentiated value_and_grad(const char* name, const mlxc_closure* closure, mlx
         seeds[0] = op::full(scalar(1, outputs[0].dtype()), outputs[0].sizes());
         return seeds;
       });
+}
+
+mlxc_batch_axes read_batch_axes(const mlxc_batch_axes* axes) {
+  if (!axes) return {};
+  if (axes->struct_size < sizeof(mlxc_batch_axes))
+    fail(MLXC_ERROR_VALUE, "mlxc_vmap: struct_size of the axes is ", axes->struct_size);
+  return *axes;
 }
 
 }  // namespace
@@ -154,6 +163,27 @@ mlxc_error* mlxc_grad(const mlxc_closure* closure, mlxc_array* const* inputs, si
   return guard([&] {
     Differentiated result = value_and_grad("mlxc_grad", closure, inputs, n_inputs, argnums, n_argnums);
     put(gradients, result.results);
+  });
+}
+
+mlxc_error* mlxc_vmap(const mlxc_closure* closure, mlxc_array* const* inputs, size_t n_inputs,
+                      const mlxc_batch_axes* axes, mlxc_arrays* outputs) {
+  return guard([&] {
+    const Function fn = wrap_closure("mlxc_vmap", closure);
+    const std::vector<Array> all = take_handles("mlxc_vmap", inputs, n_inputs);
+    std::vector<int32_t> in_axes(n_inputs);
+    if (const int32_t* given = read_batch_axes(axes).in_axes) in_axes.assign(given, given + n_inputs);
+    std::vector<Array> result = vmap(fn, all, in_axes, [&](size_t n_outputs) {
+      const mlxc_batch_axes now = read_batch_axes(axes);
+      std::vector<int32_t> out_axes(n_outputs);
+      if (!now.out_axes) return out_axes;
+      if (now.n_out_axes != n_outputs)
+        fail(MLXC_ERROR_VALUE, "mlxc_vmap: the function gave ", n_outputs, " outputs, there are ",
+             now.n_out_axes, " out_axes");
+      out_axes.assign(now.out_axes, now.out_axes + n_outputs);
+      return out_axes;
+    });
+    put(outputs, result);
   });
 }
 

@@ -66,6 +66,7 @@ from mlxc._dtype import bool_ as bool
 from mlxc._einsum import *
 from mlxc._error import AxisError
 from mlxc._files import *
+from mlxc._jacobian import *
 from mlxc._memory import (
     clear_cache,
     get_active_memory,
@@ -96,6 +97,7 @@ from mlxc._printing import PrintOptions, get_printoptions, printoptions, set_pri
 from mlxc._promotion import can_cast, finfo, iinfo, isdtype, issubdtype, result_type
 from mlxc._registry import version as __version__
 from mlxc._transforms import *
+from mlxc._vmap import *
 
 e = 2.718281828459045
 euler_gamma = 0.5772156649015329

@@ -173,5 +173,14 @@ cdef extern from "mlxc/transform.h" nogil:
                           size_t n_argnums, mlxc_arrays* gradients)
     mlxc_error* mlxc_depends(mlxc_array** inputs, size_t n_inputs, mlxc_array** dependencies,
                              size_t n_dependencies, mlxc_arrays* outputs)
+    enum:
+        MLXC_NOT_BATCHED
+    ctypedef struct mlxc_batch_axes:
+        size_t struct_size
+        const int32_t* in_axes
+        const int32_t* out_axes
+        size_t n_out_axes
+    mlxc_error* mlxc_vmap(const mlxc_closure* fn, mlxc_array** inputs, size_t n_inputs, const mlxc_batch_axes* axes,
+                          mlxc_arrays* outputs)
 
 include "c_ops.pxi"

@@ -2,7 +2,7 @@
 
     python tools/check_ops.py [--source-only]
 
-Each row must have: its shape rule, its vjp and jvp rules (or a reason), a batching entry, its view rule or a CPU
+Each row must have: its shape rule, its vjp, jvp and vmap rules (or a reason), its view rule or a CPU
 kernel, a Python function with a docstring and an example, a line in the type stubs, and a conformance case. What can be
 seen in the source alone is checked first; the rest asks the installed package. Ends with status 1 and one line for each
 thing that is missing: the row, and what it lacks.
@@ -32,7 +32,6 @@ PYTHON_NAMES = {
     "scatter_axis": "put_along_axis",
     "random_bits": "random.bits",
 }
-BATCHING = re.compile(r"[a-z][a-z0-9_]*|none: .{8,}")
 
 
 def read_sources(folder: str, pattern: str = "**/*.cc") -> str:
@@ -76,11 +75,10 @@ class Checker:
             self.need(op, self.has_rule(f"run_{op.run}"), f"its rule run_{op.run} in core/")
         else:
             self.need(op, self.has_rule(f"infer_{op.shape}"), f"its shape rule infer_{op.shape} in core/")
-        for which in ("vjp", "jvp"):
+        for which in ("vjp", "jvp", "vmap"):
             rule = getattr(op, which)
-            if op.has_gradient(which):
+            if op.has_rule(which):
                 self.need(op, self.has_rule(f"{which}_{rule}"), f"its rule {which}_{rule} in core/")
-        self.need(op, BATCHING.fullmatch(op.vmap), "a batching entry (vmap): a rule's name, or 'none: why'")
         if op.view:
             rule = f"view_{op.shape if op.shape != 'same' else op.name}"
             self.need(op, self.has_rule(rule), f"its rule {rule} in core/")

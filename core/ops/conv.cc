@@ -7,7 +7,7 @@
 // Paddings may be negative, which crops; the gradients need that.
 #include <algorithm>
 
-#include "core/ops/common.h"
+#include "core/ops/batch.h"
 
 namespace mlxc {
 
@@ -84,6 +84,12 @@ int32_t narrow(int64_t padding) {
   return static_cast<int32_t>(padding);
 }
 
+// A number of groups; the parameter is 32 bits wide.
+int32_t narrow_count(int64_t count) {
+  if (count > INT32_MAX) fail(MLXC_ERROR_VALUE, "conv: a batch of ", count, " groups does not fit 32 bits");
+  return static_cast<int32_t>(count);
+}
+
 Axes spatial_list(int count) {
   Axes list{};
   list.count = count;
@@ -100,19 +106,22 @@ Array split_axis(const Array& a, int axis, int32_t groups) {
   return op::reshape(a, make_sizes(shape.span()));
 }
 
-// Permutes the axes, then joins axis `join` with the one after it.
-Array move_and_join(const Array& a, std::span<const int32_t> order, int join) {
-  const Array moved = op::transpose(a, make_axes(order));
+// Joins axis `join` with the one after it.
+Array join_axes(const Array& a, int join) {
   Dims shape;
-  for (int i = 0; i < moved.ndim(); i++) {
+  for (int i = 0; i < a.ndim(); i++) {
     if (i == join) {
-      shape.push(moved.dim(i) * moved.dim(i + 1));
+      shape.push(a.dim(i) * a.dim(i + 1));
       i++;
     } else {
-      shape.push(moved.dim(i));
+      shape.push(a.dim(i));
     }
   }
-  return op::reshape(moved, make_sizes(shape.span()));
+  return op::reshape(a, make_sizes(shape.span()));
+}
+
+Array move_and_join(const Array& a, std::span<const int32_t> order, int join) {
+  return join_axes(op::transpose(a, make_axes(order)), join);
 }
 
 // (O, ..., C / groups) to (C, ..., O / groups).
@@ -243,6 +252,30 @@ void jvp_conv(const Jvp& jvp, Array* out_tangents) {
   if (jvp.tangents[0]) tangent = conv_like(jvp.tangents[0], jvp.inputs[1], params);
   if (jvp.tangents[1]) tangent = add_maybe(tangent, conv_like(jvp.inputs[0], jvp.tangents[1], params));
   out_tangents[0] = tangent;
+}
+
+// A batch of inputs is one with more examples; of weights, one with more output channels, in each group; of
+// both, one with more groups.
+void vmap_conv(const Vmap& vmap, Array* results) {
+  auto params = vmap.params_as<mlxc_conv_params>();
+  const Array& recorded = vmap.outputs[0];
+  Array input = vmap.inputs[0], weight = vmap.inputs[1];
+  const int last = recorded.ndim() - 1;
+  const int32_t size = narrow_count(vmap.size);
+  if (!vmap.batched[1]) {
+    results[0] = op::reshape(conv_like(join_axes(input, 0), weight, params),
+                             prepend_size(vmap.size, recorded.sizes()));
+  } else if (!vmap.batched[0]) {
+    // (B, O, ...) to (groups, B, O / groups, ...), so that each group's outputs stay together.
+    weight = move_axis(split_axis(weight, 1, params.groups), 0, 1);
+    const Array made = conv_like(input, join_axes(join_axes(weight, 0), 0), params);
+    const Array split = split_axis(split_axis(made, last, params.groups), last + 1, size);
+    results[0] = join_axes(move_axis(split, last + 1, 0), last + 1);
+  } else {
+    params.groups = narrow_count(vmap.size * params.groups);
+    input = join_axes(move_axis(input, 0, last), last);
+    results[0] = move_axis(split_axis(conv_like(input, join_axes(weight, 0), params), last, size), last, 0);
+  }
 }
 
 }  // namespace mlxc

@@ -3,7 +3,7 @@
 // Rule: a shape that comes from a caller is checked here: no negative size, no product that overflows.
 #include <algorithm>
 
-#include "core/ops/common.h"
+#include "core/ops/batch.h"
 
 namespace mlxc {
 
@@ -28,6 +28,12 @@ void infer_arange(Recording& rec) {
   if (params.length < 0) fail(MLXC_ERROR_VALUE, rec.name(), ": negative length ", params.length);
   rec.out[0] = {params.dtype, Dims({params.length})};
   checked_size(rec.name(), rec.out[0].shape.span());
+}
+
+void vmap_full(const Vmap& vmap, Array* results) {
+  const Sizes& shape = vmap.params_as<mlxc_full_params>().shape;
+  results[0] =
+      op::full(aligned_input(vmap, 0, static_cast<int>(shape.count)), prepend_size(vmap.size, shape));
 }
 
 }  // namespace mlxc

@@ -1,7 +1,9 @@
-// Shape rules of gather, scatter, gather_axis and scatter_axis. Their gradients are in index_gradients.cc.
+// Shape and batching rules of gather, scatter, gather_axis and scatter_axis. Their gradients are in
+// index_gradients.cc.
 //
 // Rule: kernels see index arrays of one shape (the shape rules broadcast them, each keeps its dtype), and an
 // update of the shape that gather would give. Index values are checked when they are known: by the kernels.
+#include "core/ops/batch.h"
 #include "core/ops/update.h"
 
 namespace mlxc {
@@ -138,6 +140,78 @@ void infer_scatter_axis(Recording& rec) {
   broadcast_input(rec, 1, places);
   fit_update(rec, 2, a.dtype, places);
   rec.out[0] = {a.dtype, Dims(a.shape())};
+}
+
+// ---- batching -----------------------------------------------------------------------------------
+
+namespace {
+
+// How inputs from `first` on index: whether one of them is batched, and how many axes each has without batch.
+struct IndexBatch {
+  bool batched = false;
+  int ndim;
+};
+
+IndexBatch find_index_batch(const Vmap& vmap, size_t first) {
+  IndexBatch found;
+  found.ndim = vmap.inputs[first].ndim() - vmap.batched[first];
+  for (size_t i = first; i < vmap.inputs.size(); i++) found.batched = found.batched || vmap.batched[i];
+  return found;
+}
+
+// Adds the batch, the first axis of the array, to the axes that are indexed: each example reads its own.
+void index_batch(const Vmap& vmap, int index_ndim, std::vector<Array>* indices, Axes* axes) {
+  const mlxc_dtype dtype = vmap.size <= INT32_MAX ? MLXC_INT32 : MLXC_INT64;
+  indices->insert(indices->begin(), iota(vmap.size, 0, index_ndim + 1, dtype));
+  Axes all = make_axes({0});
+  for (int i = 0; i < axes->count; i++) all.items[all.count++] = axes->items[i] + 1;
+  *axes = all;
+}
+
+// One that is not batched gets an axis of size one in its place.
+Array input_or_single(const Vmap& vmap, size_t i) {
+  return vmap.batched[i] ? vmap.inputs[i] : op::expand_dims(vmap.inputs[i], make_axes({0}));
+}
+
+}  // namespace
+
+void vmap_gather(const Vmap& vmap, Array* results) {
+  Axes axes = vmap.params_as<mlxc_gather_params>().axes;
+  const IndexBatch index = find_index_batch(vmap, 1);
+  std::vector<Array> indices(vmap.inputs.begin() + 1, vmap.inputs.end());
+  if (!index.batched) {
+    results[0] = move_axis(op::gather(vmap.inputs[0], indices, shift_axes(axes)), index.ndim, 0);
+    return;
+  }
+  if (vmap.batched[0]) index_batch(vmap, index.ndim, &indices, &axes);
+  results[0] = op::gather(vmap.inputs[0], indices, axes);
+}
+
+void vmap_scatter(const Vmap& vmap, Array* results) {
+  const auto& params = vmap.params_as<mlxc_scatter_params>();
+  Axes axes = params.axes;
+  const IndexBatch index = find_index_batch(vmap, 2);
+  std::vector<Array> indices(vmap.inputs.begin() + 2, vmap.inputs.end());
+  Array update = vmap.inputs[1];
+  if (index.batched) {
+    index_batch(vmap, index.ndim, &indices, &axes);
+  } else {
+    axes = shift_axes(axes);
+    update =
+        vmap.batched[1] ? move_axis(update, 0, index.ndim) : op::expand_dims(update, make_axes({index.ndim}));
+  }
+  results[0] = op::scatter(batched_input(vmap, 0), update, indices, axes, params.mode);
+}
+
+void vmap_gather_axis(const Vmap& vmap, Array* results) {
+  results[0] = op::gather_axis(input_or_single(vmap, 0), input_or_single(vmap, 1),
+                               vmap.params_as<mlxc_gather_axis_params>().axis + 1);
+}
+
+void vmap_scatter_axis(const Vmap& vmap, Array* results) {
+  const auto& params = vmap.params_as<mlxc_scatter_axis_params>();
+  results[0] = op::scatter_axis(batched_input(vmap, 0), input_or_single(vmap, 1), input_or_single(vmap, 2),
+                                params.axis + 1, params.mode);
 }
 
 }  // namespace mlxc

@@ -1,5 +1,5 @@
 // Rules of concatenate and pad, which lay arrays into a larger one. Their gradients are slices.
-#include "core/ops/common.h"
+#include "core/ops/batch.h"
 
 namespace mlxc {
 
@@ -94,6 +94,28 @@ void jvp_pad(const Jvp& jvp, Array* out_tangents) {
   const Array a = jvp.tangents[0] ? jvp.tangents[0] : zeros_like(jvp.inputs[0]);
   const Array value = jvp.tangents[1] ? jvp.tangents[1] : scalar_like(0, a);
   out_tangents[0] = op::pad(a, value, params.low, params.high);
+}
+
+void vmap_concatenate(const Vmap& vmap, Array* results) {
+  std::vector<Array> parts;
+  for (size_t i = 0; i < vmap.inputs.size(); i++) parts.push_back(batched_input(vmap, static_cast<int>(i)));
+  results[0] = op::concatenate(parts, vmap.params_as<mlxc_concatenate_params>().axis + 1);
+}
+
+// The op pads with one value. Where each example has its own they are put in over the borders.
+void vmap_pad(const Vmap& vmap, Array* results) {
+  const auto& params = vmap.params_as<mlxc_pad_params>();
+  const Array &a = vmap.inputs[0], &value = vmap.inputs[1];
+  if (!vmap.batched[1]) {
+    results[0] = op::pad(a, value, prepend_size(0, params.low), prepend_size(0, params.high));
+    return;
+  }
+  const Dims inner(a.shape().subspan(vmap.batched[0] ? 1 : 0));
+  const Array border = op::pad(zeros(inner.span(), MLXC_BOOL), scalar(1, MLXC_BOOL), params.low, params.high);
+  const Array padded = vmap.batched[0] ? op::pad(a, scalar_like(0, a), prepend_size(0, params.low),
+                                                 prepend_size(0, params.high))
+                                       : op::pad(a, scalar_like(0, a), params.low, params.high);
+  results[0] = op::where(border, align_batched(value, true, inner.n), padded);
 }
 
 }  // namespace mlxc

@@ -3,7 +3,7 @@
 // Rule: kernels and gradient rules see equal leading axes, for the shape rule replaces the inputs by
 // broadcasts, whose own gradient does the summing. A product of many matrices with one shared matrix is
 // better recorded as one tall product: its gradient is then one product as well.
-#include "core/ops/common.h"
+#include "core/ops/batch.h"
 #include "core/ops/update.h"
 
 namespace mlxc {
@@ -73,6 +73,36 @@ void jvp_matmul(const Jvp& jvp, Array* out_tangents) {
   if (jvp.tangents[0]) tangent = op::matmul(jvp.tangents[0], jvp.inputs[1]);
   if (jvp.tangents[1]) tangent = add_maybe(tangent, op::matmul(jvp.inputs[0], jvp.tangents[1]));
   out_tangents[0] = tangent;
+}
+
+namespace {
+
+// The batch goes to the rows: one tall product, and its gradient too.
+Array multiply_rows(const Array& a, const Array& b) {
+  const int rows = a.ndim() - 2;
+  const Array moved = move_axis(a, 0, rows - 1);
+  Dims tall(b.shape());
+  tall[rows - 1] = moved.dim(rows - 1) * moved.dim(rows);
+  tall[rows] = moved.dim(rows + 1);
+  Dims split = moved.dims();
+  split[rows + 1] = b.dim(-1);
+  const Array product = op::matmul(op::reshape(moved, make_sizes(tall.span())), b);
+  return move_axis(op::reshape(product, make_sizes(split.span())), rows - 1, 0);
+}
+
+}  // namespace
+
+// Where only one side is batched, the other is shared. Of a batch of wide right sides each is multiplied on
+// its own, for joining their columns would copy them.
+void vmap_matmul(const Vmap& vmap, Array* results) {
+  const Array &a = vmap.inputs[0], &b = vmap.inputs[1];
+  if (!vmap.batched[1]) {
+    results[0] = multiply_rows(a, b);
+  } else if (!vmap.batched[0] && b.dim(-1) == 1) {
+    results[0] = swap_last(multiply_rows(swap_last(b), swap_last(a)));
+  } else {
+    results[0] = op::matmul(a, b);
+  }
 }
 
 }  // namespace mlxc

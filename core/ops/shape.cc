@@ -3,7 +3,7 @@
 // The layouts of these views are in views.cc.
 #include <algorithm>
 
-#include "core/ops/common.h"
+#include "core/ops/batch.h"
 
 namespace mlxc {
 
@@ -169,6 +169,32 @@ void infer_squeeze(Recording& rec) {
 
 void vjp_squeeze(const Vjp& vjp, Array* grads) {
   grads[0] = op::expand_dims(vjp.cotangent(), vjp.params_as<mlxc_squeeze_params>().axes);
+}
+
+void vmap_reshape(const Vmap& vmap, Array* results) {
+  results[0] =
+      op::reshape(vmap.inputs[0], prepend_size(vmap.size, vmap.params_as<mlxc_reshape_params>().shape));
+}
+
+void vmap_transpose(const Vmap& vmap, Array* results) {
+  const Axes axes = shift_axes(vmap.params_as<mlxc_transpose_params>().axes);
+  Axes order = all_axes(axes.count + 1);
+  for (int i = 0; i < axes.count; i++) order.items[i + 1] = axes.items[i];
+  results[0] = op::transpose(vmap.inputs[0], order);
+}
+
+void vmap_broadcast_to(const Vmap& vmap, Array* results) {
+  const Sizes& shape = vmap.params_as<mlxc_broadcast_to_params>().shape;
+  results[0] =
+      op::broadcast_to(aligned_input(vmap, 0, static_cast<int>(shape.count)), prepend_size(vmap.size, shape));
+}
+
+void vmap_expand_dims(const Vmap& vmap, Array* results) {
+  results[0] = op::expand_dims(vmap.inputs[0], shift_axes(vmap.params_as<mlxc_expand_dims_params>().axes));
+}
+
+void vmap_squeeze(const Vmap& vmap, Array* results) {
+  results[0] = op::squeeze(vmap.inputs[0], shift_axes(vmap.params_as<mlxc_squeeze_params>().axes));
 }
 
 }  // namespace mlxc

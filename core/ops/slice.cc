@@ -5,6 +5,7 @@
 // at most one element get step 1, empty windows start at 0.
 #include <algorithm>
 
+#include "core/ops/batch.h"
 #include "core/ops/update.h"
 
 namespace mlxc {
@@ -106,6 +107,19 @@ void jvp_slice_update(const Jvp& jvp, Array* out_tangents) {
   const Array a = jvp.tangents[0] ? jvp.tangents[0] : zeros_like(jvp.inputs[0]);
   const Array update = jvp.tangents[1] ? jvp.tangents[1] : scalar_like(0, a);
   out_tangents[0] = op::slice_update(a, update, params.start, params.step, params.shape);
+}
+
+void vmap_slice(const Vmap& vmap, Array* results) {
+  const auto& params = vmap.params_as<mlxc_slice_params>();
+  results[0] = op::slice(vmap.inputs[0], prepend_size(0, params.start), prepend_size(1, params.step),
+                         prepend_size(vmap.size, params.shape));
+}
+
+// An update that is not batched broadcasts.
+void vmap_slice_update(const Vmap& vmap, Array* results) {
+  const auto& params = vmap.params_as<mlxc_slice_update_params>();
+  results[0] = op::slice_update(batched_input(vmap, 0), vmap.inputs[1], prepend_size(0, params.start),
+                                prepend_size(1, params.step), prepend_size(vmap.size, params.shape));
 }
 
 }  // namespace mlxc

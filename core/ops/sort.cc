@@ -2,7 +2,7 @@
 // give sort's and topk's values; the gradients follow those indices.
 #include <cstddef>
 
-#include "core/ops/common.h"
+#include "core/ops/batch.h"
 
 namespace mlxc {
 
@@ -69,6 +69,11 @@ void vjp_topk(const Vjp& vjp, Array* grads) {
 void jvp_topk(const Jvp& jvp, Array* out_tangents) {
   const auto& params = jvp.params_as<mlxc_topk_params>();
   out_tangents[0] = op::gather_axis(jvp.tangents[0], find_topk(jvp.inputs[0], params), params.axis);
+}
+
+void vmap_topk(const Vmap& vmap, Array* results) {
+  const auto& params = vmap.params_as<mlxc_topk_params>();
+  results[0] = op::topk(vmap.inputs[0], params.k, params.axis + 1);
 }
 
 }  // namespace mlxc

@@ -1,4 +1,4 @@
-/* Function transforms of the embedding ABI: vjp, jvp, grad over one closure type.
+/* Function transforms of the embedding ABI: vjp, jvp, grad, vmap over one closure type.
  *
  * A closure is a function from arrays to arrays. A transform calls it once, on the calling thread,
  * with stand-ins for the primals, and differentiates what it records; so transforms nest: a closure
@@ -45,6 +45,27 @@ MLXC_API mlxc_error* mlxc_value_and_grad(const mlxc_closure* fn, mlxc_array* con
                                          mlxc_arrays* gradients);
 MLXC_API mlxc_error* mlxc_grad(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
                                const size_t* argnums, size_t n_argnums, mlxc_arrays* gradients);
+
+/* ---- batches ---- */
+
+/* Axis of an input or output that is the same for the whole batch. */
+#define MLXC_NOT_BATCHED INT32_MIN
+
+/* Where the batch is. A list may be NULL, which is axis 0 for all; negative axes count from the end. */
+typedef struct mlxc_batch_axes {
+  size_t struct_size;
+  const int32_t* in_axes; /* one an input */
+  /* One an output, n_out_axes of them; counted with the batch. Read after the closure has returned, so the
+   * closure may fill them in. */
+  const int32_t* out_axes;
+  size_t n_out_axes;
+} mlxc_batch_axes;
+
+/* Calls the closure once, on stand-ins that have the shape of one example, and appends to `outputs` what it
+ * gives for the whole batch. The stand-ins of batched inputs have no value: reading one, or what depends on
+ * it, is MLXC_ERROR_VALUE. Inputs that are not batched are handed over as they are. axes NULL: all 0. */
+MLXC_API mlxc_error* mlxc_vmap(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
+                               const mlxc_batch_axes* axes, mlxc_arrays* outputs);
 
 /* ---- order of computation ---- */
 

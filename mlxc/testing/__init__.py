@@ -1,10 +1,12 @@
 """The conformance kit: judges a backend by the op table.
 
 check_op(op) evaluates an op in every dtype and layout and compares with NumPy and SciPy; check_gradients(op)
-compares its derivatives with central differences; support_matrix(device) says which kernels there are.
+compares its derivatives with central differences; check_vmap(op) compares its batching with a loop;
+support_matrix(device) says which kernels there are.
 `python -m mlxc.testing --help` runs all of it. Needs NumPy and SciPy.
 """
 
+from .batching import check_vmap, needs_vmap
 from .cases import Case, cases_of
 from .gradients import check_gradients, needs_gradient
 from .guard import find_overrun, guard_is_on
@@ -23,10 +25,12 @@ __all__ = [
     "check_all",
     "check_gradients",
     "check_op",
+    "check_vmap",
     "find_overrun",
     "format_matrix",
     "guard_is_on",
     "needs_gradient",
+    "needs_vmap",
     "read_table",
     "support_matrix",
     "time_ops",

@@ -1,7 +1,7 @@
 """Judges a backend:  python -m mlxc.testing [--backend FILE] [--device cpu|gpu] [--ops OP ...]
 
-Checks every op in every dtype and layout, and its gradients; prints what is wrong and ends with status 1 if
-anything is. --matrix prints which kernels the device has, --timing the time of large cases.
+Checks every op in every dtype and layout, its gradients and its batching; prints what is wrong and ends with
+status 1 if anything is. --matrix prints which kernels the device has, --timing the time of large cases.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def read_options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--ops", nargs="+", metavar="OP", help="only these ops")
     parser.add_argument("--dtypes", nargs="+", metavar="DTYPE", help="only these dtypes")
     parser.add_argument("--no-gradients", action="store_true", help="leave the gradients out")
+    parser.add_argument("--no-vmap", action="store_true", help="leave the batching out")
     parser.add_argument("--all-failures", action="store_true", help=f"print more than {SHOWN_PER_OP} an op")
     parser.add_argument("--matrix", action="store_true", help="print the support matrix and nothing else")
     parser.add_argument("--timing", action="store_true", help="time the large cases and nothing else")
@@ -83,6 +84,8 @@ def check_ops(ops: list[str], options: argparse.Namespace) -> int:
         reports = [testing.check_op(op, options.dtypes)]
         if testing.needs_gradient(op) and not options.no_gradients and not options.dtypes:
             reports.append(testing.check_gradients(op))
+        if testing.needs_vmap(op) and not options.no_vmap and not options.dtypes:
+            reports.append(testing.check_vmap(op))
         wrong = [failure for report in reports for failure in report.failures]
         done = sum(report.checks for report in reports)
         print(f"{op:<16} {done:6} checks   {'ok' if not wrong else f'{len(wrong)} FAILED'}", flush=True)

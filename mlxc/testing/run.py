@@ -76,9 +76,9 @@ def combine_layouts(case: Case) -> Iterator[tuple[str, ...]]:
                 yield tuple(layout if i == j else CONTIGUOUS for j in range(count))
 
 
-def draw_inputs(row: Row, case: Case, dtype: Dtype) -> list[tuple[np.ndarray, Dtype]]:
-    """Stored values of each input with their dtypes, the same at each call."""
-    rng = np.random.default_rng(zlib.crc32(f"{row.name} {case.label} {dtype.name}".encode()))
+def draw_inputs(row: Row, case: Case, dtype: Dtype, variant: str = "") -> list[tuple[np.ndarray, Dtype]]:
+    """Stored values of each input with their dtypes, the same at each call with the same variant."""
+    rng = np.random.default_rng(zlib.crc32(f"{row.name} {case.label} {dtype.name}{variant}".encode()))
     inputs = []
     for i, shape in enumerate(case.shapes):
         named = case.fixed[i] if i < len(case.fixed) else None

@@ -26,6 +26,7 @@ class Row:
     accepts: str
     vjp: str
     jvp: str
+    vmap: str
     tolerance: float
     domain: tuple[float, float] | None
     view: bool
@@ -39,6 +40,10 @@ class Row:
     @property
     def has_jvp(self) -> bool:
         return not self.jvp.startswith("none")
+
+    @property
+    def has_vmap(self) -> bool:
+        return not self.vmap.startswith("none")
 
 
 @cache
@@ -59,6 +64,7 @@ def _read_row(name: str, row: dict) -> Row:
         accepts=row.get("accepts", "any"),
         vjp=row["vjp"],
         jvp=row["jvp"],
+        vmap=row["vmap"],
         tolerance=row.get("tolerance", 0),
         domain=tuple(row["domain"]) if "domain" in row else None,
         view=row.get("view", False),

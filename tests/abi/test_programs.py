@@ -62,6 +62,10 @@ def test_evaluation_meets_gradients_threads_streams_and_forks(build_program, run
     run_program(build_program("evaluation.c"))
 
 
+def test_functions_are_batched_and_values_inside_cannot_be_read(build_program, run_program):
+    run_program(build_program("batching.c"))
+
+
 def test_cxx_program_wraps_the_library_in_values(build_program, run_program):
     assert mlxc.__version__ in run_program(build_program("embed.cc")).stdout
 

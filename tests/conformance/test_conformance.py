@@ -1,4 +1,4 @@
-"""Every op of the table against NumPy and SciPy, in every dtype and layout, and its gradients."""
+"""Every op of the table against NumPy and SciPy, in every dtype and layout, its gradients and its batching."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ def test_op_equals_its_reference(op: str) -> None:
 def test_derivatives_equal_central_differences(op: str) -> None:
     report = testing.check_gradients(op)
     assert report.checks > 0, "the op has a gradient rule but no differentiable case"
+    assert not report.failures, describe(report)
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if testing.needs_vmap(op)])
+def test_vmap_equals_a_loop(op: str) -> None:
+    report = testing.check_vmap(op)
+    assert report.checks > 0, "the op has a batching rule but no case that could be batched"
     assert not report.failures, describe(report)
 
 

@@ -23,8 +23,8 @@ def write_table(ops: list[Op]) -> str:
     out = ["// Generated from ops.toml.\n"]
     infer = sorted({op.shape for op in ops if not op.core_run})
     out += [f"void infer_{name}(Recording&);\n" for name in infer]
-    for which, args in (("vjp", "const Vjp&, Array*"), ("jvp", "const Jvp&, Array*")):
-        names = sorted({getattr(op, which) for op in ops if op.has_gradient(which)})
+    for which, args in (("vjp", "const Vjp&, Array*"), ("jvp", "const Jvp&, Array*"), ("vmap", "const Vmap&, Array*")):
+        names = sorted({getattr(op, which) for op in ops if op.has_rule(which)})
         out += [f"void {which}_{name}({args});\n" for name in names]
     views = sorted({op.shape if op.shape != "same" else op.name for op in ops if op.view})
     out += [f"bool view_{name}(const Node&, const Node&, Layout*);\n" for name in views]
@@ -46,7 +46,7 @@ def write_table(ops: list[Op]) -> str:
             f'    {{{op.number}, "{op.name}", {n_inputs}, {n_outputs}, {size}, '
             f"{'true' if op.elementwise else 'false'}, "
             f"Accepts::{op.accepts}_, DtypeRule::{op.dtype_rule}_, {infer}, "
-            f"{rule(op, 'vjp')}, {rule(op, 'jvp')}, {view_rule(op)}, "
+            f"{rule(op, 'vjp')}, {rule(op, 'jvp')}, {rule(op, 'vmap')}, {view_rule(op)}, "
             f"{f'decompose_{op.decompose}' if op.decompose else 'nullptr'}, {run}}},\n")
     out.append("};\n")
     return "".join(out)

@@ -143,7 +143,7 @@ def write_docs(ops: list[Op]) -> str:
     out = ["# Ops\n\nGenerated from `include/mlxc/ops.toml`.\n\n"
            "| op | number | family | accepts | vjp | jvp | meaning |\n|---|---|---|---|---|---|---|\n"]  # fmt: skip
     for op in ops:
-        grad = ["yes" if op.has_gradient(w) else getattr(op, w).removeprefix("none: ") for w in ("vjp", "jvp")]
+        grad = ["yes" if op.has_rule(w) else getattr(op, w).removeprefix("none: ") for w in ("vjp", "jvp")]
         meaning = op.doc.replace("|", "\\|")
         out.append(f"| `{op.name}` | {op.number} | {op.family} | {op.accepts} | {grad[0]} | {grad[1]} | {meaning} |\n")
     return "".join(out)

@@ -59,7 +59,8 @@ class Op:
     def elementwise(self) -> bool:
         return bool(self.expr)
 
-    def has_gradient(self, which: str) -> bool:
+    def has_rule(self, which: str) -> bool:
+        """Whether it has a rule of that kind: vjp, jvp or vmap."""
         return not getattr(self, which).startswith("none")
 
 
