@@ -6,6 +6,7 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "core/execute.h"
+#include "core/program.h"
 #include "core/record.h"
 #include "core/schedule.h"
 #include "core/value.h"
@@ -212,13 +213,24 @@ mlxc_error* mlxc_array_from_complex(double re, double im, mlxc_dtype dtype, mlxc
   return scalar_c(complex_value(re, im), dtype, out);
 }
 
+static void note_shape(const mlxc_array* array) {
+  if (array && array->traced.load(std::memory_order_relaxed)) note_shape_read();
+}
+
 int32_t mlxc_array_ndim(const mlxc_array* array) { return array ? array->ndim : 0; }
-const int64_t* mlxc_array_shape(const mlxc_array* array) { return array ? array->shape_data() : nullptr; }
+const int64_t* mlxc_array_shape(const mlxc_array* array) {
+  note_shape(array);
+  return array ? array->shape_data() : nullptr;
+}
 int64_t mlxc_array_dim(const mlxc_array* array, int32_t axis) {
+  note_shape(array);
   if (!array || axis < -int32_t{array->ndim} || axis >= array->ndim) return -1;
   return array->shape_data()[axis < 0 ? axis + array->ndim : axis];
 }
-int64_t mlxc_array_size(const mlxc_array* array) { return array ? array->size : 0; }
+int64_t mlxc_array_size(const mlxc_array* array) {
+  note_shape(array);
+  return array ? array->size : 0;
+}
 mlxc_dtype mlxc_array_dtype(const mlxc_array* array) { return array ? array->dtype : -1; }
 mlxc_stream* mlxc_array_stream(const mlxc_array* array) {
   return array ? reinterpret_cast<mlxc_stream*>(array->stream) : nullptr;

@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/execute.h"
 #include "core/ops/common.h"
+#include "core/program.h"
 #include "core/schedule.h"
 #include "core/tape.h"
 #include "op_functions.h"
@@ -82,6 +83,7 @@ void view_at_once(Node* node) {
       input->state.load(std::memory_order_acquire) != state_ready)
     return;
   if (!lay_view(node)) return;
+  note_shape_read();  // the window's size may be that of another array
   node->state.store(state_ready, std::memory_order_release);
   detach_inputs(node);
 }

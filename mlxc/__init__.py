@@ -11,6 +11,7 @@ import sys as _sys
 from mlxc import _loader
 from mlxc._array import Array as array
 from mlxc._at import ArrayAt, ArrayIterator
+from mlxc._compile import *
 from mlxc._convert import ArrayLike, asarray, from_dlpack
 from mlxc._custom import *
 from mlxc._device import (

@@ -183,4 +183,26 @@ cdef extern from "mlxc/transform.h" nogil:
     mlxc_error* mlxc_vmap(const mlxc_closure* fn, mlxc_array** inputs, size_t n_inputs, const mlxc_batch_axes* axes,
                           mlxc_arrays* outputs)
 
+cdef extern from "mlxc/program.h" nogil:
+    ctypedef struct mlxc_program:
+        pass
+    enum:
+        MLXC_PROGRAM_SHAPELESS
+    mlxc_error* mlxc_program_make(const mlxc_closure* fn, mlxc_array** examples, size_t n_examples, uint32_t flags,
+                                  mlxc_program** out)
+    mlxc_program* mlxc_program_retain(mlxc_program* program)
+    void mlxc_program_release(mlxc_program* program)
+    ctypedef struct mlxc_program_facts:
+        size_t struct_size
+        size_t n_inputs
+        size_t n_outputs
+        size_t n_steps
+        size_t n_constants
+        uint32_t flags
+        const char* fixed
+        int32_t borrows
+    mlxc_error* mlxc_program_get_facts(const mlxc_program* program, mlxc_program_facts* facts)
+    mlxc_error* mlxc_program_call(const mlxc_program* program, mlxc_array** inputs, size_t n_inputs,
+                                  mlxc_stream* stream, mlxc_array** outputs, size_t n_outputs)
+
 include "c_ops.pxi"

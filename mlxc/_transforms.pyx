@@ -155,7 +155,6 @@ cdef class Call:
         self.closure.context = <void*>self
 
     cdef list run(self, list stand_ins):
-        """Calls the function with the stand-ins; returns the arrays to differentiate."""
         raise NotImplementedError
 
 

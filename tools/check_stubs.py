@@ -80,6 +80,8 @@ PARAMETERS = {name: kind for kind, names in TYPES.items() for name in names.spli
 # Where a parameter of one function has a type of its own.
 PARAMETERS_OF = {
     "clip.a_min": "_Array | None",
+    "compile.inputs": "Any",
+    "compile.outputs": "Any",
     "clip.a_max": "_Array | None",
     "arange.start": "float | None",
     "arange.stop": "float | None",
@@ -144,9 +146,10 @@ RETURNS = {
     "array | tuple[array, ...]": "unique",
     "tuple[int, ...]": "broadcast_shapes",
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
-    "Callable[..., Any]": "grad value_and_grad vmap jacobian hessian",
+    "Callable[..., Any]": "compile grad value_and_grad vmap jacobian hessian",
     "tuple[list[array], list[array]]": "vjp jvp",
-    "None": "eval async_eval seed clear_cache clear_streams reset_peak_memory set_default_device set_default_stream "
+    "None": "disable_compile enable_compile "
+            "eval async_eval seed clear_cache clear_streams reset_peak_memory set_default_device set_default_stream "
             "set_printoptions synchronize",
     "int": "get_active_memory get_cache_memory get_memory_limit get_peak_memory set_cache_limit set_memory_limit "
            "set_wired_limit get_array_buffer_size device_count",

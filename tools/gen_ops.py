@@ -2,7 +2,7 @@
 
     gen_ops.py ops.toml KIND OUTPUT
 
-KIND is one of header, table, c_functions, cxx_functions, cython_decls, cython_wrappers, cython_prims,
+KIND is one of header, table, params, c_functions, cxx_functions, cython_decls, cython_wrappers, cython_prims,
 cython_prim_decls, docs.
 """
 
@@ -19,6 +19,7 @@ from opgen.table import read_table
 WRITERS = {
     "header": c_header.write_header,
     "table": core.write_table,
+    "params": core.write_params,
     "c_functions": core.write_c_functions,
     "cxx_functions": core.write_cxx_functions,
     "cython_decls": python.write_declarations,

@@ -5,6 +5,7 @@
 #include "mlxc/array.h"
 #include "mlxc/device.h"
 #include "mlxc/ops.h"
+#include "mlxc/program.h"
 #include "mlxc/transform.h"
 #include "mlxc/types.h"
 

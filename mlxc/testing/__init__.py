@@ -2,12 +2,13 @@
 
 check_op(op) evaluates an op in every dtype and layout and compares with NumPy and SciPy; check_gradients(op)
 compares its derivatives with central differences; check_vmap(op) compares its batching with a loop;
-support_matrix(device) says which kernels there are.
+check_compiled(op) compares it inside mx.compile with outside; support_matrix(device) says which kernels there are.
 `python -m mlxc.testing --help` runs all of it. Needs NumPy and SciPy.
 """
 
 from .batching import check_vmap, needs_vmap
 from .cases import Case, cases_of
+from .compiled import check_compiled
 from .gradients import check_gradients, needs_gradient
 from .guard import find_overrun, guard_is_on
 from .matrix import format_matrix, support_matrix
@@ -23,6 +24,7 @@ __all__ = [
     "Timing",
     "cases_of",
     "check_all",
+    "check_compiled",
     "check_gradients",
     "check_op",
     "check_vmap",

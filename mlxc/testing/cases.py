@@ -116,6 +116,7 @@ FAMILY_MODULES = {
     "index": "cases_index",
     "random": "cases_index",
     "depends": "cases_transform",
+    "program": "cases_transform",
 }
 
 

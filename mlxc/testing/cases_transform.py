@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 import mlxc as mx
 
 from .cases import Case
@@ -26,4 +28,22 @@ def _depends() -> Iterator[Case]:
     yield Case("of two", ((4, 5), (4, 5)), lambda a, b: mx.depends([a, b], [a])[1], lambda a, b: b)
 
 
-BUILDERS = {"depends": _depends}
+def _call_program() -> Iterator[Case]:
+    def whole(a: mx.array, b: mx.array) -> tuple[mx.array, ...]:
+        first = mx.concatenate([b, a]).T
+        return first, mx.maximum(a, b)[1:], a
+
+    yield Case(
+        "of three",
+        ((4, 5), (4, 5)),
+        mx.compile(whole),
+        lambda a, b: (np.concatenate([b, a]).T, np.maximum(a, b)[1:], a),
+        result=lambda dtype: dtype,
+        dtypes="bif",
+    )
+    for label, shape in {"6x7": (6, 7), "empty": (3, 0), "0-d": ()}.items():
+        yield Case(label, (shape,), mx.compile(lambda a: a), lambda a: a, result=lambda dtype: dtype)
+        yield Case(f"abs {label}", (shape,), mx.compile(mx.abs), np.abs, result=lambda dtype: dtype, dtypes="bf")
+
+
+BUILDERS = {"depends": _depends, "call_program": _call_program}

@@ -35,6 +35,10 @@ def test_logistic_regression_learns_real_digits_without_python(build_program, ru
     assert "libpython" not in linked
 
 
+def test_programs_are_made_called_and_differentiated(build_program, run_program):
+    assert "programs are fine" in run_program(build_program("programs.c")).stdout
+
+
 def test_every_op_is_called_rightly_and_wrongly(build_program, run_program):
     output = run_program(build_program("ops_from_c.c")).stdout
     assert "ops called rightly and wrongly" in output

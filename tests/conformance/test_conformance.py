@@ -1,4 +1,6 @@
-"""Every op of the table against NumPy and SciPy, in every dtype and layout, its gradients and its batching."""
+"""Every op of the table against NumPy and SciPy, in every dtype and layout; its gradients, its batching, and inside
+mx.compile.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,13 @@ def test_derivatives_equal_central_differences(op: str) -> None:
 def test_vmap_equals_a_loop(op: str) -> None:
     report = testing.check_vmap(op)
     assert report.checks > 0, "the op has a batching rule but no case that could be batched"
+    assert not report.failures, describe(report)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_compiled_gives_the_same_bytes(op: str) -> None:
+    report = testing.check_compiled(op)
+    assert report.checks > 0
     assert not report.failures, describe(report)
 
 

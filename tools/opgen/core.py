@@ -133,3 +133,25 @@ def write_cxx_functions(ops: list[Op]) -> str:
         out += lines
     out.append("\n}  // namespace mlxc::op\n")
     return "".join(out)
+
+
+PARAM_KIND = {"bool": "bool_", "i32": "i32_", "i64": "i64_", "f64": "f64_", "dtype": "dtype_", "axes": "axes_",
+              "sizes": "sizes_", "shape": "sizes_"}  # fmt: skip
+
+
+def write_params(ops: list[Op]) -> str:
+    """op_params.inc: the fields of each op's parameter struct, for what reads them one by one."""
+    out = ["// Generated from ops.toml.\n"]
+    for op in ops:
+        if op.params:
+            fields = ", ".join(f'{{"{name}", ParamKind::{PARAM_KIND[kind]}, offsetof(mlxc_{op.name}_params, {name})}}'
+                               for name, kind in op.params.items())
+            out.append(f"const ParamInfo {op.name}_fields[] = {{{fields}}};\n")
+    out.append("\nconst OpParams params_table[MLXC_OP_COUNT] = {\n")
+    by_number = {op.number: op for op in ops}
+    for number in range(ops[-1].number + 1):
+        op = by_number.get(number)
+        fields = f"{op.name}_fields" if op and op.params else "{}"
+        out.append(f"    {{{op.version if op else 0}, {fields}}},\n")
+    out.append("};\n")
+    return "".join(out)

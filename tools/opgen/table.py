@@ -36,6 +36,7 @@ class Op:
     decompose: str = ""
     expr: str = ""
     domain: tuple[float, float] = (-4.0, 4.0)
+    version: int = 1
 
     @property
     def variadic(self) -> bool:
