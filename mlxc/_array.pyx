@@ -19,7 +19,8 @@ from mlxc._indexing cimport get_item, set_item
 from mlxc._matmul cimport matmul_any
 from mlxc._printing cimport format_array
 from mlxc._readout cimport read_bytes, read_item, read_list
-from mlxc._scalar cimport KIND_INT, KIND_NONE, own_dtype, plain_number, scalar_array, scalar_kind, weak_dtype
+from mlxc._scalar cimport (KIND_BOOL, KIND_FLOAT, KIND_INT, KIND_NONE, plain_number, scalar_array,
+                           scalar_kind, weak_dtype)
 from mlxc._typename cimport document_method, name_type, set_new, set_type_attribute
 
 from cpython.object cimport PyObject
@@ -78,15 +79,44 @@ cdef Array apply_binary(binary_fn fn, object a, object b, mlxc_stream* stream):
     cdef mlxc_array* out = NULL
     if type(a) is Array:
         x = <Array>a
-        y = as_operand(b, mlxc_array_dtype(x.h))
+        y = as_operand_of(fn, b, mlxc_array_dtype(x.h))
     elif type(b) is Array or scalar_kind(b) == KIND_NONE:
         y = as_array(b)
-        x = as_operand(a, mlxc_array_dtype(y.h))
+        x = as_operand_of(fn, a, mlxc_array_dtype(y.h))
     else:
         x = as_array(a)
-        y = as_operand(b, mlxc_array_dtype(x.h))
+        y = as_operand_of(fn, b, mlxc_array_dtype(x.h))
     check(fn(x.h, y.h, stream, &out))
     return wrap(out)
+
+
+cdef Array as_operand_of(binary_fn fn, object value, mlxc_dtype other):
+    """as_operand, but comparisons take numbers that the other's dtype does not hold."""
+    if type(value) is Array:
+        return <Array>value
+    if fn is mlxc_equal or fn is mlxc_not_equal or fn is mlxc_less or fn is mlxc_less_equal or fn is mlxc_greater \
+            or fn is mlxc_greater_equal:
+        return as_comparand(value, other)
+    if fn is mlxc_logical_and or fn is mlxc_logical_or or fn is mlxc_logical_xor:
+        kind = scalar_kind(value)
+        if kind != KIND_NONE:
+            return wrap(scalar_array(bool(value), KIND_BOOL, MLXC_BOOL))
+    return as_operand(value, other)
+
+
+cdef Array as_comparand(object value, mlxc_dtype other):
+    """A number beyond the other's dtype is compared as it is: uint8 < 300 holds everywhere."""
+    cdef int kind = scalar_kind(value)
+    if kind != KIND_INT or not is_integer(other):
+        return as_operand(value, other)
+    value = plain_number(value, kind)
+    cdef object bits = 8 * <int>mlxc_dtype_size(other)  # a Python integer: 64 bits do not hold the limits
+    low = 0 if is_unsigned(other) else -(1 << (bits - 1))
+    high = (1 << (bits if is_unsigned(other) else bits - 1)) - 1
+    if low <= value <= high:
+        return wrap(scalar_array(value, kind, other))
+    # Floats as infinite as the number is, next to the dtype: all that a comparison asks is the side.
+    return wrap(scalar_array(float("inf") if value > 0 else float("-inf"), KIND_FLOAT, MLXC_FLOAT32))
 
 
 # ---- operators ----------------------------------------------------------------------------------
@@ -117,14 +147,7 @@ cdef object compare(binary_fn fn, Array a, object b):
     cdef int kind = scalar_kind(b)
     if kind == KIND_NONE and not is_array_like(b):
         return NotImplemented
-    if kind == KIND_INT and is_integer(dtype) and dtype != MLXC_UINT64:
-        # A number beyond the array's dtype is compared as it is: uint8 < 300 holds everywhere.
-        b = plain_number(b, kind)
-        low = 0 if is_unsigned(dtype) else -(1 << (8 * mlxc_dtype_size(dtype) - 1))
-        high = (1 << (8 * mlxc_dtype_size(dtype) - (0 if is_unsigned(dtype) else 1))) - 1
-        other = wrap(scalar_array(b, kind, dtype if low <= b <= high else own_dtype(b, kind)))
-    else:
-        other = as_operand(b, dtype)
+    other = as_comparand(b, dtype)
     check(fn(a.h, other.h, NULL, &out))
     return wrap(out)
 

@@ -23,7 +23,7 @@ from mlxc._error cimport check
 from mlxc._half cimport double_to_bfloat, double_to_half
 from mlxc._scalar cimport (
     KIND_BOOL, KIND_COMPLEX, KIND_FLOAT, KIND_INT, KIND_NONE, integer_bits, is_numpy_scalar, plain_number,
-    refuse_complex, scalar_kind, truncated, weak_dtype,
+    refuse_complex, scalar_array, scalar_kind, truncated, weak_dtype,
 )
 
 cdef extern from "Python.h":
@@ -342,6 +342,77 @@ cdef mlxc_array* join_leaves(object value, int dtype, Layout* layout) except NUL
     return joined
 
 
+cdef bint holds_array(object items, set seen):
+    """Whether something that is no number stands in the lists; each is looked into once, as one can hold itself."""
+    seen.add(id(items))
+    for item in items:
+        if is_list(item):
+            if id(item) not in seen and holds_array(item, seen):
+                return True
+        elif scalar_kind(item) == KIND_NONE:
+            return True
+    return False
+
+
+cdef int note_mixed(object items, int depth, Layout* layout) except -1:
+    """The kinds of the numbers and the promoted dtype of the arrays, at any depth."""
+    cdef mlxc_dtype dtype
+    if depth >= MLXC_MAX_NDIM:
+        raise ValueError(f"an array has at most {MLXC_MAX_NDIM} axes; the lists are nested deeper")
+    for item in items:
+        if is_list(item):
+            note_mixed(item, depth + 1, layout)
+            continue
+        kind = scalar_kind(item)
+        if kind != KIND_NONE:
+            layout.kind = max(layout.kind, <int>kind)
+            continue
+        dtype = mlxc_array_dtype(as_array(item).h)
+        if layout.strong >= 0:
+            check(mlxc_promote(layout.strong, dtype, &dtype))
+        layout.strong = dtype
+    return 0
+
+
+cdef mlxc_array* join_mixed(object items, mlxc_dtype dtype) except NULL:
+    """Lists in which arrays stand beside lists: each item becomes an array of the dtype, and all are stacked."""
+    cdef list parts = []
+    cdef Array part
+    cdef mlxc_array* made = NULL
+    cdef mlxc_array** handles = NULL
+    cdef int32_t front = 0
+    for item in items:
+        if is_list(item):
+            part = wrap(join_mixed(item, dtype) if holds_array(item, set()) else list_array(item, dtype))
+        else:
+            kind = scalar_kind(item)
+            part = as_array(item) if kind == KIND_NONE else wrap(scalar_array(plain_number(item, kind), kind, dtype))
+        if parts and part.shape != (<Array>parts[0]).shape:
+            raise ValueError(f"lists and arrays in a list must have one shape, got {(<Array>parts[0]).shape} and "
+                             f"{part.shape}")
+        if mlxc_array_dtype(part.h) != dtype:
+            check(mlxc_astype(part.h, dtype, NULL, &made))
+            part = wrap(made)
+        parts.append(part)
+    parts = [expand_front(part, &front) for part in parts]
+    handles = <mlxc_array**>malloc(len(parts) * sizeof(mlxc_array*))
+    if handles is NULL:
+        raise MemoryError()
+    try:
+        for i in range(len(parts)):
+            handles[i] = (<Array>parts[i]).h
+        check(mlxc_concatenate(handles, len(parts), 0, NULL, &made))
+    finally:
+        free(handles)
+    return made
+
+
+cdef Array expand_front(Array a, int32_t* front):
+    cdef mlxc_array* made = NULL
+    check(mlxc_expand_dims(a.h, front, 1, NULL, &made))
+    return wrap(made)
+
+
 cdef mlxc_array* list_array(object value, int dtype) except NULL:
     cdef Layout layout
     cdef int64_t size = 1
@@ -351,7 +422,17 @@ cdef mlxc_array* list_array(object value, int dtype) except NULL:
     memset(&layout, 0, sizeof(layout))
     layout.ndim = layout.kind = layout.strong = -1
     # Numbers in a flat list are the common case: the first one fixes the depth.
-    scan(value, 0, &layout)
+    try:
+        scan(value, 0, &layout)
+    except ValueError:
+        # A list nested too deep, or one that holds itself, has reached the limit already.
+        if layout.list_depth >= MLXC_MAX_NDIM or not holds_array(value, set()):
+            raise
+        layout.kind = layout.strong = -1
+        note_mixed(value, 0, &layout)
+        if dtype < 0:
+            dtype = layout.strong if layout.kind < 0 else weak_dtype(0, layout.kind, layout.strong)
+        return join_mixed(value, dtype)
     if layout.has_arrays:
         return join_leaves(value, dtype, &layout)
     if dtype < 0:

@@ -3,11 +3,11 @@
 from libc.math cimport ceil, isfinite
 
 from mlxc._args cimport to_int
-from mlxc._array cimport Array, as_array, as_operand
+from mlxc._array cimport Array, as_array, as_operand, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_complex, is_integer, to_dtype_or
-from mlxc._scalar cimport KIND_FLOAT, scalar_kind
+from mlxc._scalar cimport KIND_FLOAT, KIND_NONE, plain_number, scalar_array, scalar_kind
 from mlxc._prim cimport (cast, count_up, dims, number, op_add, op_arange, op_astype, op_broadcast_to, op_contiguous,
                          op_equal, op_full, op_greater_equal, op_multiply, op_reshape, op_slice_update, op_where)
 from mlxc._dtype import float32
@@ -101,7 +101,12 @@ def full(shape, vals, dtype=None, *, stream=None, device=None):
 
 cdef Array fill_with(object shape, object vals, mlxc_dtype dtype, mlxc_stream* s):
     # A Python number is made in the dtype itself: 0.1 as float64, 2**63 as uint64.
-    cdef Array value = as_array(vals) if dtype < 0 else cast(as_operand(vals, dtype), dtype, s)
+    cdef int kind = scalar_kind(vals)
+    cdef Array value
+    if dtype >= 0 and kind != KIND_NONE:
+        value = wrap(scalar_array(plain_number(vals, kind), kind, dtype))
+    else:
+        value = as_array(vals) if dtype < 0 else cast(as_array(vals), dtype, s)
     if mlxc_array_ndim(value.h) == 0:
         return op_full(value, shape, s)
     return op_contiguous(op_broadcast_to(value, shape, s), s)

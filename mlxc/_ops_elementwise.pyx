@@ -185,7 +185,8 @@ def round(a, /, decimals=0, stream=None):
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
     cdef mlxc_dtype dtype = mlxc_array_dtype(x.h), wide
-    cdef int digits = decimals
+    # No dtype has digits further out.
+    cdef int digits = max(min(decimals.__index__(), 400), -400)
     if not is_inexact(dtype):
         return round_integer(x, digits, s)
     if digits == 0:
@@ -193,6 +194,9 @@ def round(a, /, decimals=0, stream=None):
     # Half precision has too few digits for the scaled value.
     wide = MLXC_FLOAT32 if dtype == MLXC_FLOAT16 or dtype == MLXC_BFLOAT16 else dtype
     cdef Array v = cast(x, wide, s)
+    if builtin_abs(digits) > (38 if wide == MLXC_FLOAT32 or wide == MLXC_COMPLEX64 else 308):
+        # The dtype does not hold the scale: too small a digit to change anything, or too great for any to be left.
+        return alias(x) if digits > 0 else op_where(op_isfinite(x, s), op_multiply(x, number(0, dtype), s), x, s)
     cdef Array scale = number(10.0 ** builtin_abs(digits), wide)
     cdef Array scaled = op_multiply(v, scale, s) if digits > 0 else op_divide(v, scale, s)
     cdef Array out = op_rint(scaled, s)

@@ -49,7 +49,7 @@ def stack(arrays, axis=0, *, stream=None):
 
     Args:
         arrays: list or tuple of arrays of equal shape, any dtypes.
-        axis: where the new axis is in the result; None stacks the flattened arrays.
+        axis: where the new axis is in the result; None is the front.
         stream: stream or device to compute on; None is the default.
 
     Returns:
@@ -69,7 +69,6 @@ def stack(arrays, axis=0, *, stream=None):
     if not found:
         raise ValueError("[stack] needs at least one array")
     if axis is None:
-        found = [ravel(x, s) for x in found]
         axis = 0
     cdef list shape = dims(found[0])
     for x in found:

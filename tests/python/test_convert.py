@@ -451,3 +451,48 @@ def test_result_type_and_can_cast():
     assert not mx.isdtype(mx.bool_, "numeric") and mx.isdtype(mx.int8, mx.int8)
     with pytest.raises(ValueError):
         mx.isdtype(mx.int8, "numbers")
+
+
+@pytest.mark.parametrize(
+    ("value", "want", "dtype"),
+    [
+        (lambda: [mx.array([1, 2]), [3, 4]], [[1, 2], [3, 4]], mx.int32),
+        (lambda: [[1, 2], mx.array([3, 4], mx.int8)], [[1, 2], [3, 4]], mx.int8),
+        (lambda: [[1.5, 2], mx.array([3, 4], mx.float16)], [[1.5, 2], [3, 4]], mx.float16),
+        (lambda: [[1.5, 2], mx.array([3, 4])], [[1.5, 2], [3, 4]], mx.float32),
+        (lambda: ([mx.array([1]), [mx.array(2)]], [[3], [4]]), [[[1], [2]], [[3], [4]]], mx.int32),
+        (lambda: [np.array([1, 2]), [3, 4]], [[1, 2], [3, 4]], mx.int64),
+    ],
+)
+def test_lists_of_arrays_and_lists_mix(value, want, dtype):
+    a = mx.array(value())
+    assert a.tolist() == want and a.dtype == dtype
+    assert mx.array(value(), dtype=mx.float32).dtype == mx.float32
+
+
+@pytest.mark.parametrize("value", [[[1, 2], 3], [mx.array([1, 2]), [3]], [mx.array([1, 2]), 3], [mx.array(1), [2]]])
+def test_lists_of_unequal_shapes_are_refused(value):
+    with pytest.raises(ValueError, match=r"shape|length"):
+        mx.array(value)
+
+
+def test_lists_that_hold_themselves_beside_arrays_are_refused():
+    items = [mx.array([1, 2]), [3, 4]]
+    items[1] = items
+    with pytest.raises(ValueError, match="deeper"):
+        mx.array(items)
+    items = [1, []]
+    items[1] += [items, items]
+    with pytest.raises(ValueError, match="nest"):
+        mx.array(items)
+
+
+def test_gradients_flow_into_arrays_beside_lists():
+    assert mx.grad(lambda x: (mx.array([x, [3.0, 4.0]]) ** 2).sum())(mx.array([1.0, 2.0])).tolist() == [2, 4]
+
+
+def test_numbers_that_do_not_fit_are_refused_by_full_as_by_array():
+    for make in (mx.array, lambda v, d: mx.full((2,), v, d)):
+        for value, dtype in ((300, mx.uint8), (-1, mx.uint32), (1e10, mx.int8), (mx.nan, mx.int32)):
+            with pytest.raises(ValueError, match=dtype.name):
+                make(value, dtype)

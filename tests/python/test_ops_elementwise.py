@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from compare import assert_same
@@ -202,3 +204,27 @@ def test_arrays_are_positional_where_mlx_has_it_so():
         mx.sin(a=mx.array(1.0))
     assert mx.add(a=mx.array(1), b=mx.array(2)).item() == 3
     assert mx.sin(mx.array(0.0), stream=mx.cpu).item() == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "int32", "uint8"])
+def test_round_takes_any_number_of_decimals(dtype):
+    x = mx.array([15, 0, 3], dtype=getattr(mx, dtype))
+    for far in (39, 309, 400, 10**9):
+        assert mx.round(x, far).tolist() == [15, 0, 3]
+        assert mx.round(x, -far).tolist() == [0, 0, 0]
+    if mx.issubdtype(x.dtype, mx.floating):
+        odd = mx.round(mx.array([mx.inf, mx.nan, -2.0], dtype=x.dtype), -400).tolist()
+        assert odd[0] == mx.inf and odd[1] != odd[1] and math.copysign(1, odd[2]) == -1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_comparisons_take_integers_that_the_dtype_does_not_hold(dtype):
+    x = mx.array([0, 1], dtype=getattr(mx, dtype))
+    info = mx.iinfo(x.dtype)
+    for number in (info.max + 1, 2**70):
+        assert (x < number).tolist() == mx.less(x, number).tolist() == mx.greater(number, x).tolist() == [True, True]
+        assert mx.equal(x, number).tolist() == (x == number).tolist() == [False, False]
+        assert mx.greater_equal(x, number).tolist() == [False, False]
+    assert mx.greater(x, info.min - 1).tolist() == (x != info.min - 1).tolist() == [True, True]
+    assert mx.less_equal(x, -(2**70)).tolist() == [False, False]
+    assert mx.logical_and(x, -1000).tolist() == [False, True] and mx.logical_or(0.0, x).tolist() == [False, True]

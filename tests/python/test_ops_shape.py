@@ -213,3 +213,7 @@ def test_gradients_flow_through_pad(mode):
         padded = np.pad(np.arange(3), 2, mode=mode)
         want = [2.0 * (i + 1) * (padded == i).sum() for i in range(3)]
     assert grad.tolist() == want
+
+
+def test_stack_without_an_axis_stacks_in_front():
+    assert mx.stack([mx.zeros((2, 3)), mx.ones((2, 3))], axis=None).shape == (2, 2, 3)
