@@ -85,9 +85,11 @@ from mlxc._ops_contract import *
 from mlxc._ops_conv import *
 from mlxc._ops_create import *
 from mlxc._ops_elementwise import *
+from mlxc._ops_grouped import *
 from mlxc._ops_index import *
 from mlxc._ops_join import *
 from mlxc._ops_plain import *
+from mlxc._ops_quantize import *
 from mlxc._ops_reduce import *
 from mlxc._ops_scan import *
 from mlxc._ops_shape import *

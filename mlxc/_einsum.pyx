@@ -91,8 +91,85 @@ cdef set kept_labels(set pair, list others, list out):
     return pair & needed
 
 
+# Up to so many operands all orders are weighed; beyond, the number of subsets is too great.
+cdef int MOST_WEIGHED = 7
+
+# Orders found, by subscripts and shapes: the search costs more than recording small contractions.
+cdef dict found_paths = {}
+
+
+cdef list find_path(str subscripts, list shapes, list terms, list out, dict sizes):
+    """choose_path with a memory."""
+    if len(terms) < 3:
+        return [tuple(range(len(terms)))]
+    key = (subscripts, tuple([tuple(shape) for shape in shapes]))
+    path = found_paths.get(key)
+    if path is None:
+        path = choose_path(terms, out, sizes)
+        if len(found_paths) >= 512:
+            found_paths.clear()
+        found_paths[key] = path
+    return path
+
+
 cdef list choose_path(list terms, list out, dict sizes):
-    """Pairs of positions. Each step takes the pair whose contraction frees most, the cheapest of several."""
+    """Pairs of positions: what is contracted is removed, the result appended."""
+    return weigh_all(terms, out, sizes) if 2 < len(terms) <= MOST_WEIGHED else choose_greedily(terms, out, sizes)
+
+
+cdef object count_operations(set labels, set kept, object n_terms, dict sizes):
+    """Multiplications, and additions where something is summed, of contracting so many operands at once."""
+    return size_of(labels, sizes) * (max(1, n_terms - 1) + (1 if labels - kept else 0))
+
+
+cdef list weigh_all(list terms, list out, dict sizes):
+    """The order of fewest operations, then of least intermediate elements. The best order of every subset of the
+    operands is made from those of its two parts; subsets are bit masks.
+    """
+    cdef int n = <int>len(terms), full = (1 << n) - 1, subset, part, rest, i
+    cdef list labels = [set()] * (full + 1), kept = [set()] * (full + 1), best = [None] * (full + 1)
+    cdef set needed = set(out)
+    for subset in range(1, full + 1):
+        labels[subset] = set().union(*[terms[i] for i in range(n) if subset >> i & 1])
+    for subset in range(1, full + 1):
+        kept[subset] = labels[subset] & (needed | labels[full ^ subset])
+    for i in range(n):
+        # Labels of one operand only are summed when it meets the next one.
+        kept[1 << i] = set(terms[i])
+        best[1 << i] = (0, 0, 0)
+    for subset in range(1, full + 1):
+        if best[subset] is not None:
+            continue
+        size = size_of(kept[subset], sizes)
+        part = (subset - 1) & subset
+        while part:
+            rest = subset ^ part
+            if part > rest:
+                operations = count_operations(kept[part] | kept[rest], kept[subset], 2, sizes)
+                cost = (best[part][0] + best[rest][0] + operations, best[part][1] + best[rest][1] + size, part)
+                if best[subset] is None or cost < best[subset]:
+                    best[subset] = cost
+            part = (part - 1) & subset
+    cdef list path = [], present = [1 << i for i in range(n)]
+    emit_steps(full, best, present, path)
+    return path
+
+
+cdef object emit_steps(int subset, list best, list present, list path):
+    """Adds the steps that make the subset out of what is present."""
+    cdef int part = best[subset][2], rest = subset ^ part
+    if part == 0:
+        return
+    for side in (part, rest):
+        emit_steps(side, best, present, path)
+    i, j = sorted([present.index(part), present.index(rest)])
+    path.append((i, j))
+    del present[j], present[i]
+    present.append(subset)
+
+
+cdef list choose_greedily(list terms, list out, dict sizes):
+    """Each step takes the pair whose contraction frees most, the cheapest of several."""
     cdef list left = [set(term) for term in terms], path = []
     while len(left) > 2:
         best = None
@@ -212,8 +289,9 @@ def einsum(subscripts, *operands, stream=None):
     cdef list arrays = [as_array(a) for a in operands], terms, out, path
     cdef dict sizes
     cdef Array x, y
-    terms, out, sizes = read_subscripts(subscripts, [dims(a) for a in arrays])
-    path = choose_path(terms, out, sizes)
+    cdef list shapes = [dims(a) for a in arrays]
+    terms, out, sizes = read_subscripts(subscripts, shapes)
+    path = find_path(subscripts, shapes, terms, out, sizes)
     for i in range(len(arrays)):
         arrays[i], terms[i] = take_diagonals(arrays[i], terms[i], s, stream)
     for step in path:
@@ -241,27 +319,29 @@ def einsum_path(subscripts, *operands):
 
     Returns:
         A pair: a list of tuples of positions (what is contracted is removed, the result appended), and a text with the
-        numbers of multiplications of the naive and of the chosen order.
+        greatest number of labels met at once and the number of operations, of the naive and of the chosen order. Of up
+        to seven operands the chosen order is the one of fewest operations.
 
     Raises:
         ValueError: if the subscripts are malformed, or do not fit the operands.
 
     Example:
         >>> mx.einsum_path("ij,jk,kl->il", mx.ones((2, 3)), mx.ones((3, 4)), mx.ones((4, 5)))[0]
-        [(1, 2), (0, 1)]
+        [(0, 1), (0, 1)]
     """
     cdef list shapes = [dims(as_array(a)) for a in operands], terms, out, path
     cdef dict sizes
     terms, out, sizes = read_subscripts(subscripts, shapes)
-    path = choose_path(terms, out, sizes)
-    naive = size_of(sizes, sizes) * max(len(terms), 1)
+    path = list(find_path(subscripts, shapes, terms, out, sizes))
+    naive = count_operations(set(sizes), set(out), len(terms), sizes)
     left, cost, largest = [set(term) for term in terms], 0, 0
     for step in path:
         pair = set().union(*[left[i] for i in step])
         others = [left[k] for k in range(len(left)) if k not in step]
-        cost += size_of(pair, sizes) * len(step)
+        kept = kept_labels(pair, others, out)
+        cost += count_operations(pair, kept, len(step), sizes)
         largest = max(largest, len(pair))
-        left = others + [kept_labels(pair, others, out)]
+        left = others + [kept]
     text = (f"  Complete contraction:  {subscripts}\n"
             f"         Naive scaling:  {len(sizes)}\n"
             f"     Optimized scaling:  {largest}\n"

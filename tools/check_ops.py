@@ -31,6 +31,7 @@ PYTHON_NAMES = {
     "gather_axis": "take_along_axis",
     "scatter_axis": "put_along_axis",
     "random_bits": "random.bits",
+    "quantize_dequantize": "qqmm",
 }
 
 

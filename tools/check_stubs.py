@@ -53,23 +53,24 @@ TITLES = {"mlxc": "Types of the package mlxc.", "mlxc.random": "Types of mlxc.ra
 BOOL, INT, FLOAT = "builtins.bool", "int", "float"
 TYPES = {
     "_Array": "a b c v x y x1 x2 other condition input weight values sorted_sequence indices update start_indices "
-              "array logits low high lower upper p value vals array_like a_min a_max",
+              "array logits low high lower upper p value vals array_like a_min a_max w scales segments",
     "_Axes": "axis axes source destination",
     "_Shape": "shape slice_size shift indices_or_sections pad_width reps stride padding dilation output_padding "
               "kernel_dilation input_dilation strides",
     "_Dtype": "dtype",
     "_Stream": "stream device s",
     BOOL: "keepdims reverse inclusive precise equal_nan sparse invert endpoint flip allow_col_major return_index "
-          "return_inverse return_counts include_initial descending stable",
+          "return_inverse return_counts transpose sorted_indices include_initial descending stable",
     INT: "k n m M num decimals offset axis1 axis2 ddof size kth groups start_axis end_axis repeats width seed limit "
-         "precision",
+         "precision block_size",
     FLOAT: "rtol atol alpha beta nan loc scale",
     "float | None": "posinf neginf",
     "array | Sequence[array]": "inputs dependencies",
-    "int | None": "correction num_samples",
+    "int | None": "correction num_samples group_size bits",
     "builtins.bool | None": "copy",
     "array | None": "key sorter",
-    "_Array | None": "prepend append",
+    "_Array | None": "prepend append biases lhs_indices rhs_indices mask_out mask_lhs mask_rhs global_scale "
+                     "global_scale_x global_scale_w",
     "str": "mode side indexing subscripts",
     "Callable[..., Any]": "fun",
     "Sequence[array]": "primals cotangents tangents arrays",
@@ -97,6 +98,8 @@ PARAMETERS_OF = {
     "unique.fill_value": "_Array | None",
     "as_strided.shape": "Sequence[int] | None",
     "as_strided.strides": "Sequence[int] | None",
+    "qqmm.scales": "_Array | None",
+    "gather_qqmm.scales": "_Array | None",
     "tensordot.axes": "int | Sequence[int | Sequence[int]]",
     "conv_general.padding": "int | Sequence[int] | Sequence[Sequence[int]]",
     "grad.argnums": "int | Sequence[int] | None",

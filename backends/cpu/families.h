@@ -20,7 +20,11 @@
   X(matmul)                      \
   X(conv)                        \
   X(random)                      \
-  X(sort)
+  X(sort)                        \
+  X(quantize)                    \
+  X(quantized_matmul)            \
+  X(grouped_matmul)              \
+  X(hadamard)
 
 #define MLXC_CPU_ONCE_FAMILIES(X) \
   X(index)                        \

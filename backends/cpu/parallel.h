@@ -7,6 +7,8 @@
 #ifndef MLXC_CPU_PARALLEL_H
 #define MLXC_CPU_PARALLEL_H
 
+#include <atomic>
+
 #include "kernel.h"
 
 namespace mlxc_cpu {
@@ -32,6 +34,19 @@ MLXC_INLINE void parallel_for(int64_t n, int64_t grain, const F& fn) {
       [](void* context, int64_t begin, int64_t end) { (*static_cast<const F*>(context))(begin, end); },
       const_cast<void*>(static_cast<const void*>(&fn)));
 }
+
+/* The first error of several threads. */
+class FirstError {
+ public:
+  void set(mlxc_error* error) {
+    mlxc_error* none = nullptr;
+    if (error && !first_.compare_exchange_strong(none, error)) host->error_free(error);
+  }
+  mlxc_error* take() { return first_.exchange(nullptr); }
+
+ private:
+  std::atomic<mlxc_error*> first_{nullptr};
+};
 
 }  // namespace MLXC_ISA
 }  // namespace mlxc_cpu

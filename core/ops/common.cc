@@ -24,10 +24,18 @@ constexpr mlxc_dtype_mask accepted[] = {
     bits(MLXC_BOOL, MLXC_INT64),
     bits(MLXC_FLOAT16, MLXC_COMPLEX128),
     bits(MLXC_UINT32, MLXC_UINT32),
+    bits(MLXC_FLOAT16, MLXC_FLOAT64),
+    bits(MLXC_UINT8, MLXC_UINT8),
 };
 constexpr const char* accepted_text[] = {
-    "any dtype",         "integers, floats and complex numbers", "bool, integers and floats",
-    "bool and integers", "floats and complex numbers",           "uint32",
+    "any dtype",
+    "integers, floats and complex numbers",
+    "bool, integers and floats",
+    "bool and integers",
+    "floats and complex numbers",
+    "uint32",
+    "floats",
+    "uint8",
 };
 
 bool accepts(const OpInfo& op, mlxc_dtype dtype) {

@@ -4,17 +4,12 @@
 // broadcasts, whose own gradient does the summing. A product of many matrices with one shared matrix is
 // better recorded as one tall product: its gradient is then one product as well.
 #include "core/ops/batch.h"
+#include "core/ops/matrix_index.h"
 #include "core/ops/update.h"
 
 namespace mlxc {
 
 namespace {
-
-Array swap_last(const Array& a) {
-  Axes axes = all_axes(a.ndim());
-  std::swap(axes.items[a.ndim() - 2], axes.items[a.ndim() - 1]);
-  return op::transpose(a, axes);
-}
 
 [[noreturn]] void fail_inner(const Array& a, const Array& b) {
   fail(MLXC_ERROR_VALUE, "matmul: the last axis of shape ", shape_text(a.shape()), " and the ",

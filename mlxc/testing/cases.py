@@ -117,6 +117,10 @@ FAMILY_MODULES = {
     "random": "cases_index",
     "depends": "cases_transform",
     "program": "cases_transform",
+    "quantize": "cases_quantize",
+    "quantized_matmul": "cases_quantize",
+    "grouped_matmul": "cases_grouped",
+    "hadamard": "cases_grouped",
 }
 
 

@@ -67,13 +67,13 @@ DTYPES: dict[str, Dtype] = {
     )
 }
 
-_ACCEPTS = {"any": "buifc", "number": "uifc", "real": "buif", "integer": "bui", "inexact": "fc"}
+_ACCEPTS = {"any": "buifc", "number": "uifc", "real": "buif", "integer": "bui", "inexact": "fc", "floating": "f"}
 
 
 def accepted_dtypes(accepts: str) -> list[Dtype]:
     """The dtypes that a row's `accepts` stands for."""
-    if accepts == "uint32":
-        return [DTYPES["uint32"]]
+    if accepts in ("uint32", "uint8"):
+        return [DTYPES[accepts]]
     return [d for d in DTYPES.values() if d.kind in _ACCEPTS[accepts]]
 
 

@@ -297,3 +297,48 @@ def test_cross_is_numpys():
     assert_same(mx.linalg.cross(mx.array(a.T), mx.array(a.T * 2 + 1), axis=0), np.cross(a.T, a.T * 2 + 1, axis=0))
     with pytest.raises(ValueError):
         mx.linalg.cross(mx.zeros((4,)), mx.zeros((4,)))
+
+
+def count_operations(path, terms, out, sizes):
+    """What a path costs: the sizes of the labels that meet, once for each product and once for the sum."""
+    left, cost = [set(term) for term in terms], 0
+    for step in path:
+        met = set().union(*(left[i] for i in step))
+        left = [term for i, term in enumerate(left) if i not in step]
+        kept = met & set(out).union(*left)
+        cost += np.prod([sizes[label] for label in met], dtype=float) * (len(step) - 1 + (kept != met))
+        left.append(kept)
+    return cost
+
+
+def all_paths(count):
+    if count == 1:
+        yield []
+        return
+    for i in range(count):
+        for j in range(i + 1, count):
+            for rest in all_paths(count - 1):
+                yield [(i, j), *rest]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_einsum_path_has_the_fewest_operations_of_all_orders(seed):
+    rng = np.random.default_rng(seed)
+    sizes = {label: int(rng.integers(2, 12)) for label in "abcdefg"}
+    terms = ["".join(rng.choice(list(sizes), int(rng.integers(1, 4)), replace=False)) for _ in range(5)]
+    used = sorted(set("".join(terms)))
+    out = "".join(rng.choice(used, 2, replace=False))
+    shapes = [[sizes[label] for label in term] for term in terms]
+    path, text = mx.einsum_path(",".join(terms) + "->" + out, *map(mx.zeros, shapes))
+    cost = count_operations(path, terms, out, sizes)
+    assert cost == min(count_operations(p, terms, out, sizes) for p in all_paths(5))
+    assert f"Optimized FLOP count:  {int(cost)}\n" in text
+
+
+def test_einsum_of_many_operands_agrees_with_numpy():
+    rng = np.random.default_rng(0)
+    terms = ["ab", "bc", "cd", "de", "ef", "fg", "gh", "hi", "ab"]
+    arrays = [rng.standard_normal([3] * len(term)) for term in terms]
+    text = ",".join(terms) + "->ai"
+    got = mx.einsum(text, *(mx.array(a) for a in arrays))
+    np.testing.assert_allclose(np.array(got), np.einsum(text, *arrays), rtol=1e-4, atol=1e-4)

@@ -22,6 +22,8 @@ ACCEPTS_TEXT = {
     "integer": "integers and bool",
     "inexact": "floating-point and complex dtypes",
     "uint32": "uint32",
+    "floating": "floating-point dtypes",
+    "uint8": "uint8",
 }
 RESULT_TEXT = {
     "same": "the dtype of `a`",

@@ -11,19 +11,6 @@ namespace mlxc_cpu {
 inline namespace MLXC_ISA {
 namespace {
 
-/* The first error of several threads. */
-class FirstError {
- public:
-  void set(mlxc_error* error) {
-    mlxc_error* none = nullptr;
-    if (error && !first_.compare_exchange_strong(none, error)) host->error_free(error);
-  }
-  mlxc_error* take() { return first_.exchange(nullptr); }
-
- private:
-  std::atomic<mlxc_error*> first_{nullptr};
-};
-
 template <class T>
 MLXC_INLINE mlxc_error* multiply_one(const Matrix<const T>& a, const Matrix<const T>& b, T* c,
                                      bool threaded) {
