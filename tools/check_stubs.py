@@ -1,4 +1,4 @@
-"""Writes and checks the type stubs mlxc/__init__.pyi and mlxc/random.pyi. Run by the tests:
+"""Writes and checks the type stubs mlxc/__init__.pyi, and those of compiled namespaces. Run by the tests:
 
     python tools/check_stubs.py [--write]
 
@@ -43,35 +43,41 @@ _Stream: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 _Shape: TypeAlias = int | Sequence[int]
 _Axes: TypeAlias = int | Sequence[int] | None
 '''
-SUBMODULES = "cuda distributed linalg metal random utils".split()
+SUBMODULES = "cuda distributed fast fft linalg metal random utils".split()
 IMPORTS = {
     "mlxc": "\nfrom . import " + ", ".join(f"{name} as {name}" for name in SUBMODULES),
-    "mlxc.random": "\nfrom . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array",
+    **dict.fromkeys(
+        ("mlxc.random", "mlxc.fast", "mlxc.fft"),
+        "\nfrom . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array",
+    ),
 }
-TITLES = {"mlxc": "Types of the package mlxc.", "mlxc.random": "Types of mlxc.random."}
+TITLES = {"mlxc": "Types of the package mlxc.", **{name: f"Types of {name}." for name in IMPORTS if name != "mlxc"}}
 
 BOOL, INT, FLOAT = "builtins.bool", "int", "float"
 TYPES = {
     "_Array": "a b c v x y x1 x2 other condition input weight values sorted_sequence indices update start_indices "
-              "array logits low high lower upper p value vals array_like a_min a_max w scales segments",
+              "array logits low high lower upper p value vals array_like a_min a_max w scales segments "
+              "q gamma targets stft_matrix",
     "_Axes": "axis axes source destination",
     "_Shape": "shape slice_size shift indices_or_sections pad_width reps stride padding dilation output_padding "
               "kernel_dilation input_dilation strides",
     "_Dtype": "dtype",
     "_Stream": "stream device s",
     BOOL: "keepdims reverse inclusive precise equal_nan sparse invert endpoint flip allow_col_major return_index "
-          "return_inverse return_counts transpose sorted_indices include_initial descending stable",
+          "return_inverse return_counts transpose sorted_indices traditional center "
+          "force_fused include_initial descending stable",
     INT: "k n m M num decimals offset axis1 axis2 ddof size kth groups start_axis end_axis repeats width seed limit "
-         "precision block_size",
-    FLOAT: "rtol atol alpha beta nan loc scale",
+         "precision block_size n_fft",
+    FLOAT: "rtol atol alpha beta nan loc scale eps",
     "float | None": "posinf neginf",
     "array | Sequence[array]": "inputs dependencies",
-    "int | None": "correction num_samples group_size bits",
-    "builtins.bool | None": "copy",
+    "int | None": "correction num_samples group_size bits hop_length win_length length",
+    "builtins.bool | None": "copy onesided",
     "array | None": "key sorter",
-    "_Array | None": "prepend append biases lhs_indices rhs_indices mask_out mask_lhs mask_rhs global_scale "
-                     "global_scale_x global_scale_w",
-    "str": "mode side indexing subscripts",
+    "_Array | None": "prepend append sinks initial_state biases lhs_indices rhs_indices mask_out mask_lhs mask_rhs "
+                     "global_scale global_scale_x global_scale_w",
+    "str": "mode side indexing subscripts pad_mode",
+    "str | None": "norm",
     "Callable[..., Any]": "fun",
     "Sequence[array]": "primals cotangents tangents arrays",
     "Any": "from_ to arg arg1 arg2 kind args operands arrays_and_dtypes exc memo state spec out max_version dl_device "
@@ -80,6 +86,38 @@ TYPES = {
 PARAMETERS = {name: kind for kind, names in TYPES.items() for name in names.split()}
 # Where a parameter of one function has a type of its own.
 PARAMETERS_OF = {
+    "fft.axis": "int",
+    "ifft.axis": "int",
+    "rfft.axis": "int",
+    "irfft.axis": "int",
+    "hfft.axis": "int",
+    "ihfft.axis": "int",
+    "fftshift.axes": "_Axes",
+    "fft2.s": "Sequence[int] | None",
+    "ifft2.s": "Sequence[int] | None",
+    "fftn.s": "Sequence[int] | None",
+    "ifftn.s": "Sequence[int] | None",
+    "rfft2.s": "Sequence[int] | None",
+    "irfft2.s": "Sequence[int] | None",
+    "rfftn.s": "Sequence[int] | None",
+    "irfftn.s": "Sequence[int] | None",
+    "fftfreq.d": "float",
+    "rfftfreq.d": "float",
+    "scaled_dot_product_attention.k": "_Array",
+    "gated_delta_update.k": "_Array",
+    "gated_delta_update.beta": "_Array",
+    "ifftshift.axes": "_Axes",
+    "rms_norm.weight": "_Array | None",
+    "layer_norm.weight": "_Array | None",
+    "layer_norm.bias": "_Array | None",
+    "rope.base": "float | None",
+    "rope.offset": "int | array",
+    "rope.freqs": "array | None",
+    "rope.dims": "int",
+    "scaled_dot_product_attention.mask": "str | _Array | None",
+    "gated_delta_update.mask": "_Array | None",
+    "stft.window": "array | None",
+    "istft.window": "array | None",
     "clip.a_min": "_Array | None",
     "compile.inputs": "Any",
     "compile.outputs": "Any",
@@ -141,7 +179,7 @@ PARAMETERS_OF = {
     "is_available.device": "Device | DeviceType",
 }
 RETURNS = {
-    "list[array]": "divmod split array.split",
+    "list[array]": "divmod split array.split gated_delta_update",
     "tuple[array, ...]": "broadcast_arrays unstack meshgrid nonzero",
     "tuple[array, array]": "minmax unique_counts unique_inverse",
     "tuple[array, array, array, array]": "unique_all",
@@ -366,11 +404,11 @@ def main(argv: list[str]) -> int:
     if argv not in ([], ["--write"]):
         print(__doc__, file=sys.stderr)
         return 2
-    import mlxc
-    import mlxc.random
+    from importlib import import_module
 
     status = 0
-    for module, path in ((mlxc, "mlxc/__init__.pyi"), (mlxc.random, "mlxc/random.pyi")):
+    for name in IMPORTS:
+        module, path = import_module(name), f"{name.replace('.', '/')}.pyi" if "." in name else "mlxc/__init__.pyi"
         wanted = module_text(module, module.__name__)
         file = ROOT / path
         if argv:

@@ -16,6 +16,12 @@
   X(reduce)                      \
   X(argreduce)                   \
   X(softmax)                     \
+  X(norm)                        \
+  X(rope)                        \
+  X(attention)                   \
+  X(attention_grad)              \
+  X(cross_entropy)               \
+  X(gated_delta)                 \
   X(scan)                        \
   X(matmul)                      \
   X(conv)                        \
@@ -29,6 +35,7 @@
 #define MLXC_CPU_ONCE_FAMILIES(X) \
   X(index)                        \
   X(slice)                        \
-  X(join)
+  X(join)                         \
+  X(fft)
 
 #endif

@@ -115,6 +115,8 @@ FAMILY_MODULES = {
     "join": "cases_shape",
     "index": "cases_index",
     "random": "cases_index",
+    "fft": "cases_fft",
+    **dict.fromkeys(("norm", "rope", "attention", "cross_entropy", "gated_delta"), "cases_fused"),
     "depends": "cases_transform",
     "program": "cases_transform",
     "quantize": "cases_quantize",

@@ -13,6 +13,13 @@ from .table import read_table
 
 KERNEL, VIEW, CORE, CAST, MISSING, REFUSED = "kernel", "view", "core", "cast", "missing", "refused"
 _MARKS = {KERNEL: "x", VIEW: "v", CORE: "o", CAST: "c", MISSING: ".", REFUSED: " "}
+# Of ops whose shape rule casts, what reaches a kernel as it is.
+_UNCAST = {
+    "fft": ("complex64", "complex128"),
+    "rfft": ("float32", "float64"),
+    "irfft": ("complex64", "complex128"),
+    "cross_entropy": ("float16", "bfloat16", "float32", "float64"),
+}
 _SHORT = ("b", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
 
 
@@ -34,8 +41,10 @@ def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
                 entry = CORE
             elif row.dtype in ("float", "promote_float") and not dtype.is_float:
                 entry = CAST
+            elif kernel_exists(kind, row.number, dtype.number):
+                entry = KERNEL
             else:
-                entry = KERNEL if kernel_exists(kind, row.number, dtype.number) else MISSING
+                entry = CAST if dtype.name not in _UNCAST.get(row.name, DTYPES) else MISSING
             matrix[row.name][dtype.name] = entry
     return matrix
 

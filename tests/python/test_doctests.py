@@ -9,11 +9,14 @@ import types
 import pytest
 
 import mlxc as mx
-from mlxc import compat, cuda, distributed, linalg, metal, random, utils
+from mlxc import compat, cuda, distributed, fast, fft, linalg, metal, random, utils
 
 # What these functions print depends on the machine or on what ran before.
 WITHOUT_EXAMPLE = ("mlxc._device", "mlxc._memory", "mlxc._paths", "mlxc._printing")
-MODULES = {module.__name__: module for module in (mx, compat, cuda, distributed, linalg, metal, random, utils)}
+MODULES = {
+    module.__name__: module
+    for module in (mx, compat, cuda, distributed, fast, fft, linalg, metal, random, utils)
+}
 
 
 def is_function(value) -> bool:

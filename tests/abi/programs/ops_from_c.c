@@ -8,7 +8,7 @@
 
 /* ---- inputs, one letter each ---------------------------------------------------------------- */
 
-enum { MAX_INPUTS = 4 };
+enum { MAX_INPUTS = 8 };
 
 static mlxc_array* inputs_by_letter[128];
 
@@ -25,7 +25,8 @@ static void make_inputs(void) {
   const uint32_t key[2] = {0, 7};
   const int32_t indices[3] = {3, 0, 2};
   const int64_t matrix[2] = {4, 4}, flat[2] = {1, 4}, small[2] = {2, 2}, rows[2] = {3, 4}, three[1] = {3},
-                two[1] = {2}, image[4] = {1, 4, 4, 2}, filters[4] = {3, 2, 2, 2};
+                two[1] = {2}, image[4] = {1, 4, 4, 2}, filters[4] = {3, 2, 2, 2}, heads[3] = {1, 4, 4},
+                memory[4] = {1, 4, 2, 2};
   for (int i = 0; i < 64; i++) floats[i] = 0.1f + 0.0125f * (float)i;
   for (int i = 0; i < 16; i++) {
     ints[i] = i % 4;
@@ -42,6 +43,11 @@ static void make_inputs(void) {
   inputs_by_letter['k'] = new_array(MLXC_UINT32, 1, two, key);
   inputs_by_letter['c'] = new_array(MLXC_FLOAT32, 4, image, floats);
   inputs_by_letter['w'] = new_array(MLXC_FLOAT32, 4, filters, floats);
+  inputs_by_letter['h'] = new_array(MLXC_FLOAT32, 3, heads, floats);
+  inputs_by_letter['m'] = new_array(MLXC_FLOAT32, 4, memory, floats);
+  inputs_by_letter['r'] = new_array(MLXC_FLOAT32, 1, three, floats);
+  inputs_by_letter['n'] = new_array(MLXC_INT32, 0, NULL, ints);
+  inputs_by_letter['t'] = new_array(MLXC_BOOL, 0, NULL, bools);
 }
 
 static void release_inputs(void) {
@@ -97,6 +103,16 @@ static const mlxc_scatter_axis_params scatter_axis = {sizeof scatter_axis, 1, 0}
 static const mlxc_sort_params sort = {sizeof sort, -1};
 static const mlxc_topk_params topk = {sizeof topk, 2, 1};
 static const mlxc_random_bits_params random_bits = {sizeof random_bits, AXES2(3, 3), 4};
+static const mlxc_fft_params fft = {sizeof fft, AXES2(0, 1), 0, 1};
+static const mlxc_rfft_params rfft = {sizeof rfft, AXES2(0, 1), 1};
+static const mlxc_irfft_params irfft = {sizeof irfft, AXES2(0, 1), 6, 1};
+static const mlxc_rms_norm_params rms_norm = {sizeof rms_norm, 1e-5};
+static const mlxc_rms_norm_grad_params rms_norm_grad = {sizeof rms_norm_grad, 1e-5};
+static const mlxc_layer_norm_params layer_norm = {sizeof layer_norm, 1e-5};
+static const mlxc_layer_norm_grad_params layer_norm_grad = {sizeof layer_norm_grad, 1e-5};
+static const mlxc_rope_params rope = {sizeof rope, 2, 0, 10000, 1, 0};
+static const mlxc_scaled_dot_product_attention_params attention = {sizeof attention, 0.5, 1, 0, 0};
+static const mlxc_attention_grad_params attention_grad = {sizeof attention_grad, 0.5, 1, 0};
 
 #define WITH(params) &params, sizeof params
 static const op_case cases[] = {
@@ -211,6 +227,19 @@ static const op_case cases[] = {
     {MLXC_OP_ARGSORT, "f", WITH(sort)},
     {MLXC_OP_TOPK, "f", WITH(topk)},
     {MLXC_OP_RANDOM_BITS, "k", WITH(random_bits)},
+    {MLXC_OP_FFT, "f", WITH(fft)},
+    {MLXC_OP_RFFT, "f", WITH(rfft)},
+    {MLXC_OP_IRFFT, "f", WITH(irfft)},
+    {MLXC_OP_RMS_NORM, "fs", WITH(rms_norm)},
+    {MLXC_OP_RMS_NORM_GRAD, "fsf", WITH(rms_norm_grad)},
+    {MLXC_OP_LAYER_NORM, "fss", WITH(layer_norm)},
+    {MLXC_OP_LAYER_NORM_GRAD, "fsf", WITH(layer_norm_grad)},
+    {MLXC_OP_ROPE, "cn", WITH(rope)},
+    {MLXC_OP_SCALED_DOT_PRODUCT_ATTENTION, "ccc", WITH(attention)},
+    {MLXC_OP_ATTENTION_GRAD, "ccchhc", WITH(attention_grad)},
+    {MLXC_OP_CROSS_ENTROPY, "yx", NULL, 0},
+    {MLXC_OP_CROSS_ENTROPY_GRAD, "yxrr", NULL, 0},
+    {MLXC_OP_GATED_DELTA, "ccchhmt", NULL, 0},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
