@@ -3,6 +3,7 @@
 // Rule: the gradient of matrices that are picked by index is a product for each matrix over all that picked
 // it, done as one segmented_mm over the rows in order of their indices; nothing of the size of all products
 // is made.
+#include "core/ops/batch.h"
 #include "core/ops/matrix_index.h"
 #include "core/ops/update.h"
 

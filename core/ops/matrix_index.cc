@@ -1,4 +1,5 @@
 // Implements matrix_index.h, with recorded ops.
+#include "core/ops/batch.h"
 #include "core/ops/matrix_index.h"
 
 #include "core/ops/update.h"
@@ -96,11 +97,6 @@ Array sum_products(const Array& left, const Array& right, const Array& indices,
   const Array sums =
       op::segmented_mm(swap_last(sort_rows(left)), sort_rows(right), op::concatenate(bounds, 1));
   return op::reshape(sums, make_sizes(shape));
-}
-
-Array batched_input(const Vmap& vmap, int i) {
-  const Array& a = vmap.inputs[static_cast<size_t>(i)];
-  return vmap.batched[static_cast<size_t>(i)] ? a : repeat_batch(a, vmap.size);
 }
 
 Array batch_matrix_indices(const Vmap& vmap, int i, bool matrices_batched, std::span<const int64_t> shape) {

@@ -33,7 +33,5 @@ Array sum_products(const Array& left, const Array& right, const Array& indices,
 // counts as one more leading axis, and each item picks from its own) or are shared. `shape` is the matrices'
 // own.
 Array batch_matrix_indices(const Vmap& vmap, int i, bool matrices_batched, std::span<const int64_t> shape);
-// Input i with the batch as its first axis.
-Array batched_input(const Vmap& vmap, int i);
 
 }  // namespace mlxc

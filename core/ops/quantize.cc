@@ -4,6 +4,7 @@
 // scales or biases goes through the same op, and a cotangent is summed over each group.
 #include "core/ops/quantize.h"
 
+#include "core/ops/batch.h"
 #include "core/ops/matrix_index.h"
 
 namespace mlxc {

@@ -4,6 +4,7 @@
 // theirs from the gradient of the unpacked matrix, summed over groups; codes have none.
 #include <algorithm>
 
+#include "core/ops/batch.h"
 #include "core/ops/matrix_index.h"
 #include "core/ops/quantize.h"
 
