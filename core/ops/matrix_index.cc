@@ -1,6 +1,6 @@
 // Implements matrix_index.h, with recorded ops.
-#include "core/ops/batch.h"
 #include "core/ops/matrix_index.h"
+#include "core/ops/batch.h"
 
 #include "core/ops/update.h"
 
