@@ -31,6 +31,7 @@ PYTHON_NAMES = {
     "gather_axis": "take_along_axis",
     "scatter_axis": "put_along_axis",
     "random_bits": "random.bits",
+    "call_program": "compile",
     "quantize_dequantize": "qqmm",
     **{name: f"fft.{name}" for name in ("fft", "rfft", "irfft")},
     **{name: f"fast.{name}" for name in ("rms_norm", "layer_norm", "rope", "scaled_dot_product_attention",

@@ -175,8 +175,12 @@ void jvp_quantize_dequantize(const Jvp& jvp, Array* out_tangents) { out_tangents
 
 // Ops that treat every row of the last axis alike.
 void vmap_rows(const Vmap& vmap, Array* results) {
-  Node* const input = vmap.inputs[0].node();
-  const std::vector<Array> made = record_many(vmap.op->number, &input, 1, vmap.params);
+  // Single numbers are rows of one, or the batch would be the row.
+  const bool single = vmap.inputs[0].ndim() == 1;
+  const Array rows = single ? op::expand_dims(vmap.inputs[0], Axes{1, {1}}) : vmap.inputs[0];
+  Node* const input = rows.node();
+  std::vector<Array> made = record_many(vmap.op->number, &input, 1, vmap.params);
+  if (single) made[0] = op::squeeze(made[0], Axes{1, {1}});
   for (size_t i = 0; i < made.size(); i++) results[i] = made[i];
   if (vmap.op->number == MLXC_OP_QUANTIZE && results[1].ndim() > results[0].ndim()) {
     // Scales and biases come first, then the batch.

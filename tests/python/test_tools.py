@@ -40,7 +40,7 @@ def row(name: str):
         ("sin", {"shape": "unheard_of"}, "infer_unheard_of"),
         ("sin", {"vjp": "unheard_of"}, "vjp_unheard_of"),
         ("matmul", {"jvp": "unheard_of"}, "jvp_unheard_of"),
-        ("sin", {"vmap": ""}, "batching"),
+        ("sin", {"vmap": "unheard_of"}, "vmap_unheard_of"),
         ("reshape", {"shape": "unheard_of"}, "view_unheard_of"),
         ("sin", {"name": "unheard_of"}, "example"),
         ("matmul", {"name": "unheard_of"}, "stubs"),

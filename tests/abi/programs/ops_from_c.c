@@ -26,7 +26,9 @@ static void make_inputs(void) {
   const int32_t indices[3] = {3, 0, 2};
   const int64_t matrix[2] = {4, 4}, flat[2] = {1, 4}, small[2] = {2, 2}, rows[2] = {3, 4}, three[1] = {3},
                 two[1] = {2}, image[4] = {1, 4, 4, 2}, filters[4] = {3, 2, 2, 2}, heads[3] = {1, 4, 4},
-                memory[4] = {1, 4, 2, 2};
+                memory[4] = {1, 4, 2, 2}, wide[2] = {2, 32}, words[2] = {2, 4}, groups[2] = {2, 1}, one[1] = {1};
+  const uint32_t codes[8] = {0x76543210, 0xfedcba98, 1, 2, 3, 4, 5, 6}, segments[4] = {0, 2, 2, 4};
+  const unsigned char bytes[16] = {0x38, 0x40, 0xb8, 0x7f};
   for (int i = 0; i < 64; i++) floats[i] = 0.1f + 0.0125f * (float)i;
   for (int i = 0; i < 16; i++) {
     ints[i] = i % 4;
@@ -47,6 +49,12 @@ static void make_inputs(void) {
   inputs_by_letter['m'] = new_array(MLXC_FLOAT32, 4, memory, floats);
   inputs_by_letter['r'] = new_array(MLXC_FLOAT32, 1, three, floats);
   inputs_by_letter['n'] = new_array(MLXC_INT32, 0, NULL, ints);
+  inputs_by_letter['W'] = new_array(MLXC_FLOAT32, 2, wide, floats);
+  inputs_by_letter['P'] = new_array(MLXC_UINT32, 2, words, codes);
+  inputs_by_letter['S'] = new_array(MLXC_FLOAT32, 2, groups, floats);
+  inputs_by_letter['Z'] = new_array(MLXC_UINT32, 1, one, segments);
+  inputs_by_letter['G'] = new_array(MLXC_UINT32, 2, small, segments);
+  inputs_by_letter['B'] = new_array(MLXC_UINT8, 2, matrix, bytes);
   inputs_by_letter['t'] = new_array(MLXC_BOOL, 0, NULL, bools);
 }
 
@@ -113,6 +121,14 @@ static const mlxc_layer_norm_grad_params layer_norm_grad = {sizeof layer_norm_gr
 static const mlxc_rope_params rope = {sizeof rope, 2, 0, 10000, 1, 0};
 static const mlxc_scaled_dot_product_attention_params attention = {sizeof attention, 0.5, 1, 0, 0};
 static const mlxc_attention_grad_params attention_grad = {sizeof attention_grad, 0.5, 1, 0};
+
+static const mlxc_quantize_params quantize = {sizeof quantize, 32, 4, 0};
+static const mlxc_quantize_dequantize_params quantize_dequantize = {sizeof quantize_dequantize, 32, 4, 0};
+static const mlxc_dequantize_params dequantize = {sizeof dequantize, 32, 4, 0, MLXC_FLOAT32};
+static const mlxc_from_fp8_params from_fp8 = {sizeof from_fp8, MLXC_FLOAT32};
+static const mlxc_quantized_matmul_params quantized_matmul = {sizeof quantized_matmul, 1, 32, 4, 0};
+static const mlxc_gather_qmm_params gather_qmm = {sizeof gather_qmm, 1, 32, 4, 0};
+static const mlxc_hadamard_transform_params hadamard = {sizeof hadamard, 0.5, 0};
 
 #define WITH(params) &params, sizeof params
 static const op_case cases[] = {
@@ -239,6 +255,16 @@ static const op_case cases[] = {
     {MLXC_OP_ATTENTION_GRAD, "ccchhc", WITH(attention_grad)},
     {MLXC_OP_CROSS_ENTROPY, "yx", NULL, 0},
     {MLXC_OP_CROSS_ENTROPY_GRAD, "yxrr", NULL, 0},
+    {MLXC_OP_QUANTIZE, "W", WITH(quantize)},
+    {MLXC_OP_DEQUANTIZE, "PSS", WITH(dequantize)},
+    {MLXC_OP_QUANTIZE_DEQUANTIZE, "W", WITH(quantize_dequantize)},
+    {MLXC_OP_TO_FP8, "f", NULL, 0},
+    {MLXC_OP_FROM_FP8, "B", WITH(from_fp8)},
+    {MLXC_OP_QUANTIZED_MATMUL, "WPSS", WITH(quantized_matmul)},
+    {MLXC_OP_GATHER_QMM, "WPSZZS", WITH(gather_qmm)},
+    {MLXC_OP_GATHER_MM, "ffZZ", NULL, 0},
+    {MLXC_OP_SEGMENTED_MM, "ffG", NULL, 0},
+    {MLXC_OP_HADAMARD_TRANSFORM, "f", WITH(hadamard)},
     {MLXC_OP_GATED_DELTA, "ccchhmt", NULL, 0},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
