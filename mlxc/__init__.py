@@ -119,6 +119,10 @@ _SUBMODULES = frozenset(
 
 
 def __getattr__(name):
+    if name == "matrix_norm":
+        from mlxc.linalg import norm
+
+        return norm
     if name in _SUBMODULES:
         from importlib import import_module
 
@@ -133,7 +137,7 @@ def __getattr__(name):
 def __dir__():
     here = _os.path.dirname(__file__)
     there = {name.removesuffix(".py") for name in _os.listdir(here)} & _SUBMODULES
-    return sorted({*globals(), *there})
+    return sorted({*globals(), *there, "matrix_norm"})
 
 
 def __array_namespace_info__():

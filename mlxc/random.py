@@ -13,6 +13,7 @@ from ._random import (
            uniform,
 )
 from ._random_key import key, seed, split, state
+from ._random_multivariate import multivariate_normal
 
-__all__ = ["bernoulli", "bits", "categorical", "gumbel", "key", "laplace", "normal", "permutation", "randint", "seed",
-           "split", "state", "truncated_normal", "uniform"]  # fmt: skip
+__all__ = ["bernoulli", "bits", "categorical", "gumbel", "key", "laplace", "multivariate_normal", "normal",
+           "permutation", "randint", "seed", "split", "state", "truncated_normal", "uniform"]  # fmt: skip

@@ -24,6 +24,23 @@ from opgen.table import PYTHON_PLAIN, Op, read_table  # noqa: E402
 TABLE = ROOT / "include/mlxc/ops.toml"
 # Ops that Python reaches under another name than their own.
 PYTHON_NAMES = {
+    "cholesky": "linalg.cholesky",
+    "qr": "linalg.qr",
+    "lu_factor": "linalg.lu_factor",
+    "inverse": "linalg.inv",
+    "tri_inverse": "linalg.tri_inv",
+    "solve": "linalg.solve",
+    "solve_triangular": "linalg.solve_triangular",
+    "det": "linalg.det",
+    "slogdet": "linalg.slogdet",
+    "cofactor": "linalg.det",  # by its gradient
+    "eigh": "linalg.eigh",
+    "eigvalsh": "linalg.eigvalsh",
+    "eig": "linalg.eig",
+    "eigvals": "linalg.eigvals",
+    "svd": "linalg.svd",
+    "svdvals": "linalg.svdvals",
+    "pinv": "linalg.pinv",
     "bitcast": "view",
     "conv": "conv_general",
     "gather": "take",

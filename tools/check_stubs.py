@@ -24,7 +24,7 @@ Written by tools/check_stubs.py; do not edit.
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, overload
 {imports}
 
 class _SupportsBuffer(Protocol):
@@ -52,6 +52,30 @@ IMPORTS = {
     ),
 }
 TITLES = {"mlxc": "Types of the package mlxc.", **{name: f"Types of {name}." for name in IMPORTS if name != "mlxc"}}
+
+# mlxc.linalg returns named tuples.
+TITLES["mlxc.linalg"] = "Types of mlxc.linalg."
+IMPORTS["mlxc.linalg"] = """from typing import NamedTuple
+
+from . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array
+
+class _QRResult(NamedTuple):
+    Q: array
+    R: array
+
+class _SVDResult(NamedTuple):
+    U: array
+    S: array
+    Vh: array
+
+class _EighResult(NamedTuple):
+    eigenvalues: array
+    eigenvectors: array
+
+class _SlogdetResult(NamedTuple):
+    sign: array
+    logabsdet: array
+"""
 
 BOOL, INT, FLOAT = "builtins.bool", "int", "float"
 TYPES = {
@@ -118,6 +142,21 @@ PARAMETERS_OF = {
     "gated_delta_update.mask": "_Array | None",
     "stft.window": "array | None",
     "istft.window": "array | None",
+    "cholesky.upper": BOOL,
+    "eigh.UPLO": "str",
+    "eigvalsh.UPLO": "str",
+    "cholesky_inv.upper": BOOL,
+    "tri_inv.upper": BOOL,
+    "solve_triangular.upper": BOOL,
+    "norm.ord": "int | float | str | None",
+    "vector_norm.ord": "int | float",
+    "matrix_norm.ord": "int | float | str",
+    "multi_dot.arrays": "Sequence[array]",
+    "pinv.rtol": "float | array | None",
+    "matrix_rank.rtol": "float | array | None",
+    "qr.mode": "str",
+    "multivariate_normal.mean": "array",
+    "multivariate_normal.cov": "array",
     "clip.a_min": "_Array | None",
     "compile.inputs": "Any",
     "compile.outputs": "Any",
@@ -210,8 +249,22 @@ RETURNS = {
     "tuple[int, int]": "array.__dlpack_device__",
 }  # fmt: skip
 RETURN_OF = {name: kind for kind, names in RETURNS.items() for name in names.split()}
+RETURN_OF |= {
+    "eig": "_EighResult",
+    "eigh": "_EighResult",
+    "lu": "tuple[array, array, array]",
+    "lu_factor": "tuple[array, array]",
+    "qr": "_QRResult",
+    "slogdet": "_SlogdetResult",
+}
 # Functions whose result's type depends on how many arguments they get.
 OVERLOADS = {
+    "svd": (
+        "a: _Array, compute_uv: Literal[True] = True, *, full_matrices: builtins.bool = True, stream: _Stream = None"
+        ") -> _SVDResult",
+        "a: _Array, compute_uv: Literal[False], *, full_matrices: builtins.bool = True, stream: _Stream = None"
+        ") -> array",
+    ),
     "where": (
         "condition: _Array, /, *, stream: _Stream = None) -> tuple[array, ...]",
         "condition: _Array, x: _Array, y: _Array, /, *, stream: _Stream = None) -> array",
@@ -397,6 +450,8 @@ def module_text(module: object, name: str) -> str:
         values.append("__version__: str\n__array_api_version__: str\n")
         functions.append("def __array_namespace__(api_version: str | None = None) -> Any: ...\n")
         functions.append("def __array_namespace_info__() -> Any: ...\n")
+        # Loaded when it is first named.
+        aliases.append("matrix_norm = linalg.norm\n")
     return "".join([*out, *sorted(classes), "\n", *sorted(values), "\n", *sorted(functions), "\n", *sorted(aliases)])
 
 

@@ -21,6 +21,8 @@ namespace {
 struct Library {
   Blas blas{};
   bool opened = false;
+  void* handle = nullptr;
+  const char* prefix = "";
   std::string description; /* of the library, or of every attempt */
 };
 
@@ -87,6 +89,8 @@ bool try_open(const std::string& path, Library* library, std::string* attempts) 
     blas.runs_on_caller = !existing && set_num_threads;
     if (blas.runs_on_caller) set_num_threads(1);
     library->opened = true;
+    library->handle = handle;
+    library->prefix = prefix;
     std::string text;
     if (get_config) {
       /* "OpenBLAS 0.3.34 ..." names a core of its own, which is the build's, not the one that runs. */
@@ -167,6 +171,13 @@ mlxc_error* open_blas(const char* op, const Blas** blas) {
   } catch (const std::bad_alloc&) {
     return make_memory_error(0);
   }
+}
+
+void* find_blas_symbol(const char* name) {
+  const Library& library = get_library();
+  void* symbol = nullptr;
+  if (library.opened) find_symbol(library.handle, library.prefix, name, &symbol);
+  return symbol;
 }
 
 const char* blas_description() {

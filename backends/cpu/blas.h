@@ -1,4 +1,5 @@
-/* The BLAS library behind matmul and convolution, opened with dlopen at first use and never linked.
+/* The BLAS library behind matmul, convolution and linear algebra, opened with dlopen at first use and never
+ * linked.
  *
  * Called by kernels/gemm.h for products too large for the own kernels. A library that mlxc is the first to
  * open is kept to one thread: callers split the work over the core's threads themselves. One that somebody
@@ -33,6 +34,10 @@ struct Blas {
 /* Gives the library, opening it at the first call. Without one: MLXC_ERROR_OS that begins with `op` and
  * names every path tried. */
 mlxc_error* open_blas(const char* op, const Blas** blas);
+
+/* The address of another symbol of the library, named without its prefix; NULL where there is none. May throw
+ * std::bad_alloc. */
+void* find_blas_symbol(const char* name);
 
 /* For device_info: configuration, core and path of the library, or why there is none. Opens it. The text
  * lives as long as this library. */

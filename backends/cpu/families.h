@@ -36,6 +36,11 @@
   X(index)                        \
   X(slice)                        \
   X(join)                         \
-  X(fft)
+  X(fft)                          \
+  X(linalg_det)                   \
+  X(linalg_eigen)                 \
+  X(linalg_factor)                \
+  X(linalg_solve)                 \
+  X(linalg_svd)
 
 #endif

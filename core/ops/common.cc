@@ -26,6 +26,7 @@ constexpr mlxc_dtype_mask accepted[] = {
     bits(MLXC_UINT32, MLXC_UINT32),
     bits(MLXC_FLOAT16, MLXC_FLOAT64),
     bits(MLXC_UINT8, MLXC_UINT8),
+    bits(MLXC_BOOL, MLXC_INT64) | bits(MLXC_FLOAT32, MLXC_COMPLEX128),
 };
 constexpr const char* accepted_text[] = {
     "any dtype",
@@ -36,6 +37,7 @@ constexpr const char* accepted_text[] = {
     "uint32",
     "floats",
     "uint8",
+    "float32, float64, complex64, complex128, and integers as float32",
 };
 
 bool accepts(const OpInfo& op, mlxc_dtype dtype) {

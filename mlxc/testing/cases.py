@@ -97,6 +97,11 @@ def special_values(dtype: Dtype) -> np.ndarray:
 
 
 FAMILY_MODULES = {
+    "linalg_det": "cases_linalg",
+    "linalg_eigen": "cases_linalg",
+    "linalg_factor": "cases_linalg",
+    "linalg_solve": "cases_linalg",
+    "linalg_svd": "cases_linalg",
     "unary": "cases_elementwise",
     "binary": "cases_elementwise",
     "compare": "cases_elementwise",

@@ -74,6 +74,8 @@ def accepted_dtypes(accepts: str) -> list[Dtype]:
     """The dtypes that a row's `accepts` stands for."""
     if accepts in ("uint32", "uint8"):
         return [DTYPES[accepts]]
+    if accepts == "not_half":
+        return [d for d in DTYPES.values() if d.name not in ("float16", "bfloat16")]
     return [d for d in DTYPES.values() if d.kind in _ACCEPTS[accepts]]
 
 

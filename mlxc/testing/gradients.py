@@ -31,7 +31,8 @@ Function = Callable[..., tuple[mx.array, ...]]
 SECOND_ORDER = frozenset(
     "square sqrt rsqrt reciprocal exp expm1 log log1p sin cos tan arctan sinh cosh tanh sigmoid erf add subtract "
     "multiply divide power logaddexp arctan2 hypot sum prod mean logsumexp softmax cumsum cumprod matmul conv "
-    "reshape transpose broadcast_to slice slice_update concatenate gather gather_axis scatter where "
+    "cholesky qr lu_factor inverse tri_inverse solve solve_triangular det slogdet eigh eigvalsh eig eigvals svd "
+    "svdvals pinv reshape transpose broadcast_to slice slice_update concatenate gather gather_axis scatter where "
     "fft rfft irfft rms_norm layer_norm rope scaled_dot_product_attention cross_entropy".split()
 )
 

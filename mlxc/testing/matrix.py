@@ -39,7 +39,7 @@ def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
                 entry = VIEW
             elif row.run:
                 entry = CORE
-            elif row.dtype in ("float", "promote_float") and not dtype.is_float:
+            elif (row.dtype in ("float", "promote_float") or row.accepts == "not_half") and not dtype.is_float:
                 entry = CAST
             elif kernel_exists(kind, row.number, dtype.number):
                 entry = KERNEL

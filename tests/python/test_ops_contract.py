@@ -286,7 +286,7 @@ def test_norm_corners():
     assert (half.item(), half.dtype) == (500.0, mx.float16)
     assert mx.linalg.norm(mx.ones((2, 3, 4))).item() == pytest.approx(np.sqrt(24))
     assert mx.grad(lambda x: mx.linalg.norm(x, ord=3))(mx.zeros((2,))).tolist() == [0.0, 0.0]
-    for order, axis in (("nuc", None), (2, (0, 1)), (1, (0, 1, 2)), ("bad", None)):
+    for order, axis in ((1, (0, 1, 2)), ("bad", None)):
         with pytest.raises(ValueError, match="norm"):
             mx.linalg.norm(mx.ones((2, 3, 4)) if axis == (0, 1, 2) else mx.ones((2, 3)), ord=order, axis=axis)
 

@@ -24,6 +24,7 @@ ACCEPTS_TEXT = {
     "uint32": "uint32",
     "floating": "floating-point dtypes",
     "uint8": "uint8",
+    "not_half": "any dtype but float16 and bfloat16",
 }
 RESULT_TEXT = {
     "same": "the dtype of `a`",

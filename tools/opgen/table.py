@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PARAM_TYPES = {"bool", "i32", "i64", "f64", "dtype", "axes", "sizes", "shape"}
-ACCEPTS = {"any", "number", "real", "integer", "inexact", "uint32", "floating", "uint8"}
+ACCEPTS = {"any", "number", "real", "integer", "inexact", "uint32", "floating", "uint8", "not_half"}
 DTYPE_RULES = ["rule", "same", "first", "bool", "uint32", "real", "float", "promote", "promote_float", "sum", "scan"]
 PYTHON_PLAIN = {"unary", "binary"}
 

@@ -19,7 +19,7 @@ static mlxc_array* new_array(mlxc_dtype dtype, int32_t ndim, const int64_t* shap
 }
 
 static void make_inputs(void) {
-  float floats[64];
+  float floats[64], definite[16];
   int32_t ints[16];
   unsigned char bools[16];
   const uint32_t key[2] = {0, 7};
@@ -33,8 +33,10 @@ static void make_inputs(void) {
   for (int i = 0; i < 16; i++) {
     ints[i] = i % 4;
     bools[i] = i % 3 == 0;
+    definite[i] = i % 5 == 0 ? 5.0f : 1.0f;
   }
   inputs_by_letter['f'] = new_array(MLXC_FLOAT32, 2, matrix, floats);
+  inputs_by_letter['d'] = new_array(MLXC_FLOAT32, 2, matrix, definite);
   inputs_by_letter['i'] = new_array(MLXC_INT32, 2, matrix, ints);
   inputs_by_letter['b'] = new_array(MLXC_BOOL, 2, matrix, bools);
   inputs_by_letter['s'] = new_array(MLXC_FLOAT32, 0, NULL, floats);
@@ -129,6 +131,8 @@ static const mlxc_from_fp8_params from_fp8 = {sizeof from_fp8, MLXC_FLOAT32};
 static const mlxc_quantized_matmul_params quantized_matmul = {sizeof quantized_matmul, 1, 32, 4, 0};
 static const mlxc_gather_qmm_params gather_qmm = {sizeof gather_qmm, 1, 32, 4, 0};
 static const mlxc_hadamard_transform_params hadamard = {sizeof hadamard, 0.5, 0};
+
+static const mlxc_cholesky_params triangle = {sizeof triangle, 1};
 
 #define WITH(params) &params, sizeof params
 static const op_case cases[] = {
@@ -266,6 +270,24 @@ static const op_case cases[] = {
     {MLXC_OP_SEGMENTED_MM, "ffG", NULL, 0},
     {MLXC_OP_HADAMARD_TRANSFORM, "f", WITH(hadamard)},
     {MLXC_OP_GATED_DELTA, "ccchhmt", NULL, 0},
+    /* The only parameter of each is a bool. */
+    {MLXC_OP_CHOLESKY, "d", WITH(triangle)},
+    {MLXC_OP_QR, "y", WITH(triangle)},
+    {MLXC_OP_LU_FACTOR, "y", NULL, 0},
+    {MLXC_OP_INVERSE, "d", NULL, 0},
+    {MLXC_OP_TRI_INVERSE, "d", WITH(triangle)},
+    {MLXC_OP_SOLVE, "df", NULL, 0},
+    {MLXC_OP_SOLVE_TRIANGULAR, "df", WITH(triangle)},
+    {MLXC_OP_DET, "d", NULL, 0},
+    {MLXC_OP_SLOGDET, "d", NULL, 0},
+    {MLXC_OP_COFACTOR, "d", NULL, 0},
+    {MLXC_OP_EIGH, "d", WITH(triangle)},
+    {MLXC_OP_EIGVALSH, "d", WITH(triangle)},
+    {MLXC_OP_EIG, "d", NULL, 0},
+    {MLXC_OP_EIGVALS, "d", NULL, 0},
+    {MLXC_OP_SVD, "y", WITH(triangle)},
+    {MLXC_OP_SVDVALS, "y", NULL, 0},
+    {MLXC_OP_PINV, "ys", NULL, 0},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
@@ -278,7 +300,8 @@ static const op_case* find_case(int32_t op) {
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-static mlxc_array* outputs[3];
+enum { MAX_OUTPUTS = 4 };
+static mlxc_array* outputs[MAX_OUTPUTS];
 
 static size_t get_inputs(const op_case* c, mlxc_array** inputs) {
   size_t n = strlen(c->inputs);
@@ -294,7 +317,7 @@ static void refuse(const op_case* c, const char* what, mlxc_error* error) {
     exit(1);
   }
   mlxc_error_free(error);
-  for (int i = 0; i < 3; i++) REQUIRE(outputs[i] == NULL);
+  for (int i = 0; i < MAX_OUTPUTS; i++) REQUIRE(outputs[i] == NULL);
 }
 
 static void call_rightly(const op_case* c) {
