@@ -7,6 +7,7 @@ here allocates more than what a file really holds.
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -55,8 +56,8 @@ def open_to_write(file: Any, extension: str, function: str) -> Iterator[BinaryIO
         return
     if mode is not None and not os.access(path, os.W_OK):
         raise PermissionError(f"[{function}] {path} is write-protected")
-    folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name[:200]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    folder = os.path.dirname(path)
+    beside = os.path.join(folder, f".mlxc-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(beside, flags, 0o666), "wb") as out:
@@ -80,6 +81,9 @@ def keep_rename(folder: str) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing
+            raise
     finally:
         os.close(handle)
 

@@ -76,6 +76,9 @@ def name_arrays(arrays: tuple[Any, ...], named: dict[str, Any], function: str) -
         if f"arr_{i}" in together:
             raise ValueError(f"[{function}] arr_{i} is both given by name and the name of argument {i}")
         together[f"arr_{i}"] = array
+    for name in together:
+        if "\0" in name:
+            raise ValueError(f"[{function}] names in an archive end at a zero byte, which {name!r} has")
     return together
 
 

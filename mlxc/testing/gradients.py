@@ -55,6 +55,7 @@ def check_gradients(op: str) -> Report:
 
 
 def needs_gradient(op: str) -> bool:
+    """Whether an op has derivatives that there is something to check of."""
     row = read_table()[op]
     return row.has_vjp or row.has_jvp
 

@@ -13,6 +13,7 @@ from .clib import library, take_error_text
 
 
 def guard_is_on() -> bool:
+    """Whether the core lays guard bytes round every block (MLXC_GUARD=1)."""
     return os.environ.get("MLXC_GUARD", "") not in ("", "0")
 
 

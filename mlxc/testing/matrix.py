@@ -50,6 +50,7 @@ def support_matrix(device: str = "cpu") -> dict[str, dict[str, str]]:
 
 
 def format_matrix(matrix: dict[str, dict[str, str]]) -> str:
+    """What support_matrix gives, as lines of text: an op a line, a dtype a column."""
     width = max(map(len, matrix))
     lines = [" " * width + " " + " ".join(f"{name:>4}" for name in _SHORT)]
     for op, entries in matrix.items():

@@ -48,6 +48,7 @@ class Row:
 
 @cache
 def read_table() -> dict[str, Row]:
+    """The rows of the installed op table by name."""
     with open(Path(mx.get_include()) / "mlxc" / "ops.toml", "rb") as file:
         raw = tomllib.load(file)
     return {name: _read_row(name, row) for name, row in raw.items()}

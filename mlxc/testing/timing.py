@@ -31,6 +31,7 @@ class Timing:
 
 
 def time_ops(ops: list[str] | None = None, repeats: int = 15) -> Iterator[Timing]:
+    """Times the large cases of the ops named, or of all."""
     for op in ops or read_table():
         for case in cases_of(op):
             if case.label.startswith(("large", "long")) and not case.raises:

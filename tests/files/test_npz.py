@@ -84,6 +84,8 @@ def test_compressing_makes_smaller():
 def test_a_name_given_twice_and_values_that_are_no_arrays_are_refused():
     with pytest.raises(ValueError, match="arr_0"):
         mx.savez(io.BytesIO(), mx.ones(1), arr_0=mx.ones(1))
+    with pytest.raises(ValueError, match="zero byte"):
+        mx.savez(io.BytesIO(), **{"a\0b": mx.ones(1)})
     with pytest.raises(TypeError, match=r"'x' must be an mlxc\.array, got list"):
         mx.savez(io.BytesIO(), x=[1, 2])
 
