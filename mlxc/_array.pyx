@@ -443,6 +443,13 @@ cdef class Array:
     def __array__(self, dtype=None, copy=None):
         return numpy_array(self, self.h, self.shape, dtype, copy)
 
+    def to_numpy(self, dtype=None, copy=None):
+        """A NumPy array of the values: their own memory, read-only, unless another dtype or copy=True is asked for.
+
+        ValueError where copy=False and there must be a copy. Evaluates.
+        """
+        return numpy_array(self, self.h, self.shape, dtype, copy)
+
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         return export_capsule(self.h, max_version, dl_device, copy)
 

@@ -31,9 +31,16 @@ cdef dict kept_exceptions = {}
 cdef dict kept_interrupts = {}
 
 
+cdef dict op_names = {"bitcast": "view", "gather_axis": "take_along_axis", "random_bits": "random.bits",
+                      "scatter_axis": "put_along_axis"}
+
+
 cdef int raise_error(mlxc_error* error) except -1:
     cdef mlxc_code code = mlxc_error_code(error)
-    text = (<bytes>mlxc_error_text(error)).decode("utf-8", "replace")
+    # What C calls mlxc_vjp is vjp here; and errors of evaluation name ops, which users know by other names.
+    text = (<bytes>mlxc_error_text(error)).decode("utf-8", "replace").removeprefix("mlxc_")
+    head, colon, rest = text.partition(":")
+    text = op_names.get(head, head) + colon + rest
     mlxc_error_free(error)
     if code == MLXC_ERROR_RUNTIME and kept_exceptions:
         kept = kept_exceptions.pop(PyThread_get_thread_ident(), None)

@@ -13,6 +13,7 @@ from mlxc._dtype cimport to_dtype
 from mlxc._error cimport check
 
 from mlxc._array import _add_methods
+from mlxc._naming import name_errors
 
 ctypedef mlxc_error* (*reduce_fn)(mlxc_array*, const int32_t*, int32_t, int32_t, mlxc_stream*,
                                   mlxc_array**) noexcept nogil
@@ -136,6 +137,12 @@ def install(module):
     for name in ("std", "var"):
         methods[name] = accept_out(getattr(module, name), name)
     _add_methods(methods)
+    name_errors(methods.values())
+    # Not the transforms: they call the user's code, whose errors are not theirs.
+    name_errors([f for f in vars(module).values() if getattr(f, "__module__", "").startswith(NAMED_MODULES)])
+
+
+NAMED_MODULES = ("mlxc._ops_", "mlxc._einsum", "mlxc._convert", "mlxc._promotion")
 
 
 def accept_out(function, name):

@@ -24,7 +24,7 @@ Written by tools/check_stubs.py; do not edit.
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, final, overload
 {imports}
 
 class _SupportsBuffer(Protocol):
@@ -100,11 +100,11 @@ TYPES = {
     "array | None": "key sorter",
     "_Array | None": "prepend append sinks initial_state biases lhs_indices rhs_indices mask_out mask_lhs mask_rhs "
                      "global_scale global_scale_x global_scale_w",
-    "str": "mode side indexing subscripts pad_mode",
+    "str": "mode side indexing subscripts pad_mode spec",
     "str | None": "norm",
     "Callable[..., Any]": "fun",
     "Sequence[array]": "primals cotangents tangents arrays",
-    "Any": "from_ to arg arg1 arg2 kind args operands arrays_and_dtypes exc memo state spec out max_version dl_device "
+    "Any": "from_ to arg arg1 arg2 kind args operands arrays_and_dtypes exc memo state out max_version dl_device "
            "api_version shapes d val device_type",
 }  # fmt: skip
 PARAMETERS = {name: kind for kind, names in TYPES.items() for name in names.split()}
@@ -218,6 +218,7 @@ PARAMETERS_OF = {
     "is_available.device": "Device | DeviceType",
 }
 RETURNS = {
+    "array": "mlxc.random.split",
     "list[array]": "divmod split array.split gated_delta_update",
     "tuple[array, ...]": "broadcast_arrays unstack meshgrid nonzero",
     "tuple[array, array]": "minmax unique_counts unique_inverse",
@@ -233,7 +234,6 @@ RETURNS = {
             "set_printoptions synchronize",
     "int": "get_active_memory get_cache_memory get_memory_limit get_peak_memory set_cache_limit set_memory_limit "
            "set_wired_limit get_array_buffer_size device_count",
-    "str": "get_include get_library",
     "Device": "default_device",
     "Stream": "default_stream new_stream new_thread_unsafe_stream",
     "ThreadLocalStream": "new_thread_local_stream",
@@ -242,9 +242,10 @@ RETURNS = {
     "Dtype": "result_type",
     "StreamContext": "stream",
     "PrintOptions": "get_printoptions",
-    "Any": "printoptions array.item array.tolist array.__array__ array.__array_namespace__ array.__getstate__ "
-           "array.__dlpack__",
+    "Any": "printoptions array.item array.tolist array.to_numpy array.__array__ array.__array_namespace__ "
+           "array.__getstate__ array.__dlpack__",
     "bytes": "array.tobytes array.__bytes__",
+    "str": "array.__format__ get_include get_library",
     "complex": "array.__complex__",
     "tuple[int, int]": "array.__dlpack_device__",
 }  # fmt: skip
@@ -310,7 +311,7 @@ BASES = {"AxisError": "(ValueError, IndexError)"}
 # Operators: written into the stub where the class has them.
 UNARY = {"__abs__": "array", "__invert__": "array", "__neg__": "array", "__pos__": "array", "__bool__": BOOL,
          "__float__": FLOAT, "__index__": INT, "__int__": INT, "__len__": INT, "__hash__": INT,
-         "__iter__": "Iterator[array]", "__next__": "array"}  # fmt: skip
+         "__length_hint__": INT, "__iter__": "Iterator[array]", "__next__": "array"}  # fmt: skip
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 BINARY = (
     "add and floordiv lshift matmul mod mul or pow rshift sub truediv xor divmod "
@@ -368,12 +369,14 @@ def signature_text(owner: str, function: object, method: bool = False) -> str:
     return ", ".join(parts)
 
 
-def function_text(name: str, function: object, owner: str = "") -> str:
+def function_text(name: str, function: object, owner: str = "", module: str = "") -> str:
     path = f"{owner}.{name}" if owner else name
     if path in OVERLOADS:
         return "".join(f"@overload\ndef {name}({text}: ...\n" for text in OVERLOADS[path])
     annotation = inspect.signature(function).return_annotation
-    result = RETURN_OF.get(path) or (qualify(annotation) if isinstance(annotation, str) else None)
+    result = RETURN_OF.get(f"{module}.{path}") or RETURN_OF.get(path)
+    if result is None and isinstance(annotation, str):
+        result = qualify(annotation)
     if result is None:
         result = "Any" if owner and owner not in ("array", "ArrayAt") else "array"
     key = path if owner else name
@@ -389,7 +392,9 @@ def special_text(name: str) -> str | None:
         return f"    def {name}(self, other: Any, /) -> {{compared}}: ...  # type: ignore[override]\n"
     if name.startswith("__") and name.strip("_") in BINARY.split():
         result = "tuple[array, array]" if "divmod" in name else "array"
-        return f"    def {name}(self, other: _Array, /) -> {result}: ...\n"
+        modulus = "mod: None = None, " if name in ("__pow__", "__rpow__") else ""
+        unlike = "  # type: ignore[misc]" if name == "__ipow__" else ""
+        return f"    def {name}(self, other: _Array, {modulus}/) -> {result}: ...{unlike}\n"
     return {
         "__getitem__": "    def __getitem__(self, key: Any, /) -> {item}: ...\n",
         "__setitem__": "    def __setitem__(self, key: Any, value: Any, /) -> None: ...\n",
@@ -404,22 +409,23 @@ def class_text(name: str, cls: type) -> str:
     own = {**PROPERTIES.get(name, {})}
     for member, value in sorted(vars(cls).items()):
         special = member.startswith("__") and member.endswith("__")
-        if member in ("__init__", "__reduce__", "__setstate__", "__repr__", "__length_hint__"):
+        if member in ("__init__", "__reduce__", "__setstate__", "__repr__", "__dict__", "__weakref__"):
             continue
         if is_function(value):
             lines.append(function_text(member, value, name))
-        elif special:
-            text = special_text(member)
-            if text:
-                compared, item = "array" if name == "array" else BOOL, "ArrayAt" if name == "ArrayAt" else "array"
-                lines.append(text.format(compared=compared, item=item))
+        elif member == "__array_priority__":
+            lines.append(f"    {member}: float\n")
+        elif special and special_text(member):
+            compared, item = "array" if name == "array" else BOOL, "ArrayAt" if name == "ArrayAt" else "array"
+            lines.append(special_text(member).format(compared=compared, item=item))
         elif type(value).__name__ in ("getset_descriptor", "member_descriptor", "property"):
             kind = own.pop(member, name if name == "array" else "Any")
             lines.append(f"    @property\n    def {member}(self) -> {kind}: ...\n")
         elif isinstance(value, cls):
             lines.append(f"    {member}: {name}\n")
     lines += [f"    {member}: {kind}\n" for member, kind in sorted(own.items())]
-    return f"\nclass {name}{BASES.get(name, '')}:\n{''.join(lines) or '    ...' + chr(10)}"
+    final = "" if cls.__flags__ & (1 << 10) else "@final\n"  # Py_TPFLAGS_BASETYPE
+    return f"\n{final}class {name}{BASES.get(name, '')}:\n{''.join(lines) or '    ...' + chr(10)}"
 
 
 def module_text(module: object, name: str) -> str:
@@ -442,12 +448,15 @@ def module_text(module: object, name: str) -> str:
                 aliases.append(f"{public_name} = {first[id(value)]}\n")
             else:
                 first[id(value)] = public_name
-                functions.append(function_text(public_name, value))
+                functions.append(function_text(public_name, value, module=name))
         else:
             kind = "Any" if type(value).__name__ == "State" else "None" if value is None else type(value).__name__
             values.append(f"{public_name}: {kind}\n")
+    if hasattr(module, "__all__"):
+        values.append(f"__all__ = {module.__all__!r}\n")
     if name == "mlxc":
         values.append("__version__: str\n__array_api_version__: str\n")
+        functions.append("def __dir__() -> list[str]: ...\n")
         functions.append("def __array_namespace__(api_version: str | None = None) -> Any: ...\n")
         functions.append("def __array_namespace_info__() -> Any: ...\n")
         # Loaded when it is first named.

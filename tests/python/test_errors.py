@@ -114,3 +114,50 @@ def test_integer_that_fits_no_dtype_is_told_the_true_bounds():
 
 def test_every_name_that_dir_lists_exists():
     assert [name for name in dir(mx) if not hasattr(mx, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: mx.eye(-3), "eye"),
+        (lambda: mx.view(mx.array(1.0), mx.int8), "view"),
+        (lambda: mx.trace(mx.ones(3)), "trace"),
+        (lambda: mx.sort(mx.ones((2, 2)), axis=7), "sort"),
+        (lambda: mx.sort(object()), "sort"),
+        (lambda: mx.ones(4).reshape(3), "reshape"),
+        (lambda: mx.ones(4).std(axis=2), "std"),
+        (lambda: mx.random.normal([2], key=mx.array([1.0, 2.0])), "normal"),
+        (lambda: mx.random.split(mx.array(5)), "split"),
+        (lambda: mx.take_along_axis(mx.ones((2, 3)), mx.array([[7]])).tolist(), "take_along_axis"),
+        (lambda: mx.put_along_axis(mx.ones((2, 3)), mx.array([[7], [0]]), 1, axis=1).tolist(), "put_along_axis"),
+        (lambda: mx.zeros(3, dtype="float3"), "zeros"),
+        (lambda: mx.vjp(lambda x: x, [mx.array(1.0)], [mx.array([1.0, 2.0])]), "vjp"),
+        (lambda: mx.asarray({}), "asarray"),
+    ],
+)
+def test_messages_name_the_function_that_was_called(call, name):
+    with pytest.raises((ValueError, TypeError, IndexError)) as caught:
+        call()
+    assert str(caught.value).startswith((f"[{name}] ", f"{name}: ", f"{name} "))
+
+
+def test_messages_of_the_users_own_code_stay_as_they_are():
+    class Odd:
+        def __mlx_array__(self):
+            raise KeyError("mine")
+
+    def fail(x):
+        raise ValueError("mine")
+
+    with pytest.raises(KeyError, match=r"^'mine'$"):
+        mx.sin(Odd())
+    for transform in (mx.grad(fail), mx.value_and_grad(fail)):
+        with pytest.raises(ValueError, match=r"^mine$"):
+            transform(mx.array(1.0))
+
+
+def test_functions_that_name_their_errors_are_what_they_were():
+    assert mx.sin.__name__ == "sin" and mx.sin.__doc__ and mx.acos is mx.arccos
+    assert mx.sin(*(mx.array(0.0),), **{"stream": None}).item() == 0 and mx.array([2.0]).sum(**{"axis": 0}).item() == 2
+    with pytest.raises(TypeError, match="sin"):
+        mx.sin()

@@ -87,6 +87,14 @@ def test_numpy_conversion_obeys_dtype_and_copy():
         np.array(a, dtype=np.float64, copy=False)
 
 
+def test_to_numpy_is_the_conversion_as_a_method():
+    a = mx.array([1.5, 2.5])
+    assert a.to_numpy().ctypes.data == np.asarray(a).ctypes.data and not a.to_numpy().flags.writeable
+    assert a.to_numpy(copy=True).flags.writeable and a.to_numpy(np.float64).dtype == np.float64
+    with pytest.raises(ValueError):
+        a.to_numpy(np.float64, copy=False)
+
+
 def test_numpy_functions_take_arrays():
     a = mx.array([[1.0, 4.0], [9.0, 16.0]])
     assert np.allclose(np.sqrt(a), [[1, 2], [3, 4]])

@@ -24,7 +24,7 @@ def run(tool: str, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("tool", ["check_ops.py", "check_stubs.py"])
+@pytest.mark.parametrize("tool", ["check_ops.py", "check_stubs.py", "check_types.py"])
 def test_the_code_agrees_with_its_tables(tool):
     result = run(tool)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -71,7 +71,7 @@ def test_a_broken_table_is_refused(tmp_path):
 
 
 def test_unknown_arguments_are_refused():
-    for tool in ("check_ops.py", "check_stubs.py", "gen_ops.py"):
+    for tool in ("check_ops.py", "check_stubs.py", "check_types.py", "gen_ops.py"):
         assert run(tool, "--unheard-of").returncode == 2
 
 
