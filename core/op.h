@@ -122,7 +122,17 @@ struct Layout {
   int64_t offset;
 };
 
-enum class Accepts : uint8_t { any_, number_, real_, integer_, inexact_, uint32_, floating_, uint8_, not_half_ };
+enum class Accepts : uint8_t {
+  any_,
+  number_,
+  real_,
+  integer_,
+  inexact_,
+  uint32_,
+  floating_,
+  uint8_,
+  not_half_
+};
 enum class DtypeRule : uint8_t {
   rule_,
   same_,

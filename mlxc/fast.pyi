@@ -5,7 +5,7 @@ Written by tools/check_stubs.py; do not edit.
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, final, overload
 
 from . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array
 
@@ -25,6 +25,7 @@ _Stream: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 _Shape: TypeAlias = int | Sequence[int]
 _Axes: TypeAlias = int | Sequence[int] | None
 
+__all__ = ['cross_entropy', 'gated_delta_update', 'layer_norm', 'rms_norm', 'rope', 'scaled_dot_product_attention']
 
 def cross_entropy(logits: _Array, targets: _Array, *, stream: _Stream = None) -> array: ...
 def gated_delta_update(q: _Array, k: _Array, v: _Array, gamma: _Array, beta: _Array, initial_state: _Array | None = None, mask: _Array | None = None, stream: _Stream = None) -> list[array]: ...

@@ -5,7 +5,7 @@ Written by tools/check_stubs.py; do not edit.
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, final, overload
 
 from . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array
 
@@ -25,6 +25,7 @@ _Stream: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 _Shape: TypeAlias = int | Sequence[int]
 _Axes: TypeAlias = int | Sequence[int] | None
 
+__all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'irfft', 'irfft2', 'irfftn', 'istft', 'rfft', 'rfft2', 'rfftfreq', 'rfftn', 'stft']
 
 def fft(a: _Array, n: int | None = None, axis: int = -1, norm: str | None = 'backward', stream: _Stream = None) -> array: ...
 def fft2(a: _Array, s: Sequence[int] | None = None, axes: _Axes = ..., norm: str | None = 'backward', stream: _Stream = None) -> array: ...

@@ -5,7 +5,7 @@ Written by tools/check_stubs.py; do not edit.
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, final, overload
 from typing import NamedTuple
 
 from . import Device, DeviceType, Dtype, Stream, ThreadLocalStream, array
@@ -44,6 +44,7 @@ _Stream: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 _Shape: TypeAlias = int | Sequence[int]
 _Axes: TypeAlias = int | Sequence[int] | None
 
+__all__ = ['cholesky', 'cholesky_inv', 'cross', 'det', 'diagonal', 'eig', 'eigh', 'eigvals', 'eigvalsh', 'inv', 'lu', 'lu_factor', 'matmul', 'matrix_norm', 'matrix_power', 'matrix_rank', 'matrix_transpose', 'multi_dot', 'norm', 'outer', 'pinv', 'qr', 'slogdet', 'solve', 'solve_triangular', 'svd', 'svdvals', 'tensordot', 'trace', 'tri_inv', 'vecdot', 'vector_norm']
 
 @overload
 def svd(a: _Array, compute_uv: Literal[True] = True, *, full_matrices: builtins.bool = True, stream: _Stream = None) -> _SVDResult: ...

@@ -26,7 +26,8 @@ static void make_inputs(void) {
   const int32_t indices[3] = {3, 0, 2};
   const int64_t matrix[2] = {4, 4}, flat[2] = {1, 4}, small[2] = {2, 2}, rows[2] = {3, 4}, three[1] = {3},
                 two[1] = {2}, image[4] = {1, 4, 4, 2}, filters[4] = {3, 2, 2, 2}, heads[3] = {1, 4, 4},
-                memory[4] = {1, 4, 2, 2}, wide[2] = {2, 32}, words[2] = {2, 4}, groups[2] = {2, 1}, one[1] = {1};
+                memory[4] = {1, 4, 2, 2}, wide[2] = {2, 32}, words[2] = {2, 4}, groups[2] = {2, 1},
+                one[1] = {1};
   const uint32_t codes[8] = {0x76543210, 0xfedcba98, 1, 2, 3, 4, 5, 6}, segments[4] = {0, 2, 2, 4};
   const unsigned char bytes[16] = {0x38, 0x40, 0xb8, 0x7f};
   for (int i = 0; i < 64; i++) floats[i] = 0.1f + 0.0125f * (float)i;
