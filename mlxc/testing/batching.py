@@ -44,6 +44,7 @@ def check_vmap(op: str) -> Report:
 
 
 def needs_vmap(op: str) -> bool:
+    """Whether the op has a batching rule that can be judged."""
     return read_table()[op].has_vmap
 
 
