@@ -6,6 +6,7 @@ check_compiled(op) compares it inside mx.compile with outside; support_matrix(de
 `python -m mlxc.testing --help` runs all of it. Needs NumPy and SciPy.
 """
 
+from .batched_gradients import check_vmap_gradients, needs_vmap_gradient
 from .batching import check_vmap, needs_vmap
 from .cases import Case, cases_of
 from .compiled import check_compiled
@@ -28,11 +29,13 @@ __all__ = [
     "check_gradients",
     "check_op",
     "check_vmap",
+    "check_vmap_gradients",
     "find_overrun",
     "format_matrix",
     "guard_is_on",
     "needs_gradient",
     "needs_vmap",
+    "needs_vmap_gradient",
     "read_table",
     "support_matrix",
     "time_ops",

@@ -86,6 +86,8 @@ def check_ops(ops: list[str], options: argparse.Namespace) -> int:
             reports.append(testing.check_gradients(op))
         if testing.needs_vmap(op) and not options.no_vmap and not options.dtypes:
             reports.append(testing.check_vmap(op))
+            if testing.needs_vmap_gradient(op) and not options.no_gradients:
+                reports.append(testing.check_vmap_gradients(op))
         if not options.dtypes:
             reports.append(testing.check_compiled(op))
         wrong = [failure for report in reports for failure in report.failures]

@@ -37,6 +37,13 @@ def test_vmap_equals_a_loop(op: str) -> None:
     assert not report.failures, describe(report)
 
 
+@pytest.mark.parametrize("op", [op for op in OPS if testing.needs_vmap_gradient(op)])
+def test_gradients_and_batches_compose(op: str) -> None:
+    report = testing.check_vmap_gradients(op)
+    assert report.checks > 0, "the op has both rules but no differentiable case"
+    assert not report.failures, describe(report)
+
+
 @pytest.mark.parametrize("op", OPS)
 def test_compiled_gives_the_same_bytes(op: str) -> None:
     report = testing.check_compiled(op)
