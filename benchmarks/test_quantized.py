@@ -64,5 +64,5 @@ def test_vector_times_packed_matrix_beside_mlx(benchmark, operands, keep, transp
             "mlxc": lambda: mx.eval(mx.quantized_matmul(x, *packed, transpose=transpose)),
             "mlx": lambda: mlx.eval(mlx.quantized_matmul(y, *theirs, transpose=transpose)),
         },
-        0.5,
+        0.7,
     )

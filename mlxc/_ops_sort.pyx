@@ -4,10 +4,11 @@ from mlxc._args cimport to_axis, to_int
 from mlxc._array cimport Array, as_array
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._prim cimport (cast, count_up, dims, need_values, number, number_int, op_argsort, op_broadcast_to,
-                         op_concatenate, op_cumsum, op_equal, op_full, op_gather, op_greater_equal, op_less,
-                         op_logical_not, op_minimum, op_not_equal, op_reshape, op_scatter, op_sort, op_subtract, op_sum,
-                         op_topk, op_where, operands, promote, ravel, slice_axis, take_axis)
+from mlxc._prim cimport (cast, count_up, dims, need_values, number, number_int, op_argpartition, op_argsort,
+                         op_broadcast_to, op_concatenate, op_cumsum, op_equal, op_full, op_gather, op_greater_equal,
+                         op_less, op_logical_not, op_minimum, op_not_equal, op_partition, op_reshape, op_scatter,
+                         op_sort, op_subtract, op_sum, op_topk, op_where, operands, promote, ravel, slice_axis,
+                         take_axis)
 
 __all__ = ["argpartition", "argsort", "isin", "partition", "searchsorted", "sort", "topk", "unique", "unique_all",
            "unique_counts", "unique_inverse", "unique_values"]
@@ -82,13 +83,6 @@ cdef Array reverse_axis(Array x, int32_t axis, mlxc_stream* s):
     return slice_axis(x, axis, n - 1, n, -1, s) if n else x
 
 
-cdef int check_kth(str name, object kth, Array x, int32_t axis) except -1:
-    cdef int64_t k = to_int(kth, "kth"), n = mlxc_array_dim(x.h, axis)
-    if not -n <= k < n:
-        raise ValueError(f"[{name}] kth {k} is out of range for axis {axis} of an array of shape {tuple(dims(x))}")
-    return 0
-
-
 def partition(a, /, kth, axis=-1, *, stream=None):
     """Elements ordered so that the kth is where sorting would put it, with none greater before it.
 
@@ -99,8 +93,8 @@ def partition(a, /, kth, axis=-1, *, stream=None):
         stream: stream or device to compute on; None is the default.
 
     Returns:
-        An array of the shape of `a`, or of its flattened form, with its dtype. (It is sorted throughout, which
-        is not promised.)
+        An array of the shape of `a`, or of its flattened form, with its dtype. The order before and after the kth is
+        not specified; NaN counts as greatest.
 
     Raises:
         ValueError: if `kth` or the axis is out of range.
@@ -111,8 +105,7 @@ def partition(a, /, kth, axis=-1, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     x, ax = along(a, axis, s)
-    check_kth("partition", kth, x, ax)
-    return op_sort(x, ax, s)
+    return op_partition(x, ax, to_int(kth, "kth"), s)
 
 
 def argpartition(a, /, kth, axis=-1, *, stream=None):
@@ -136,8 +129,7 @@ def argpartition(a, /, kth, axis=-1, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     x, ax = along(a, axis, s)
-    check_kth("argpartition", kth, x, ax)
-    return op_argsort(x, ax, s)
+    return op_argpartition(x, ax, to_int(kth, "kth"), s)
 
 
 def topk(a, /, k, axis=-1, *, stream=None):

@@ -20,18 +20,9 @@ enum class QuantMode : int32_t { affine = 0, mxfp4 = 1, mxfp8 = 2, nvfp4 = 3 };
 using Floats = VectorOf<float, 32>::type;
 using Words = VectorOf<uint32_t, 32>::type;
 typedef int32_t Ints __attribute__((vector_size(32), aligned(4), may_alias));
-typedef uint8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
 
 /* Codes of one unit of unpacking. */
 constexpr int64_t kUnit = 32;
-
-/* Which of 32 codes is at a place (vector * 8 + lane). */
-template <int Bits>
-constexpr int code_index(int place) {
-  if (Bits == 4) return place / 16 * 16 + 2 * (place % 8) + place % 16 / 8;
-  if (Bits == 2) return 4 * (place % 8) + place / 8;
-  return place;
-}
 
 template <class T>
 MLXC_INLINE T read_bytes(const uint8_t* from) {
@@ -43,43 +34,50 @@ MLXC_INLINE T read_bytes(const uint8_t* from) {
 /* 32 codes from 4 * Bits bytes. */
 template <int Bits>
 MLXC_INLINE void unpack_codes(const uint8_t* from, Ints (&out)[4]) {
+#if defined(__AVX2__)
   if constexpr (Bits == 8) {
-    for (int v = 0; v < 4; v++) out[v] = __builtin_convertvector(read_bytes<Bytes>(from + 8 * v), Ints);
-  } else if constexpr (Bits == 4) {
-    for (int half = 0; half < 2; half++) {
-      const Ints pairs = __builtin_convertvector(read_bytes<Bytes>(from + 8 * half), Ints);
-      out[2 * half] = pairs & 15;
-      out[2 * half + 1] = pairs >> 4;
-    }
-  } else if constexpr (Bits == 2) {
-    const Ints fours = __builtin_convertvector(read_bytes<Bytes>(from), Ints);
-    for (int v = 0; v < 4; v++) out[v] = (fours >> (2 * v)) & 3;
-  } else {
-    /* Eight codes in Bits bytes: the first four are in one word, the others in a second one. */
-    constexpr int second = Bits == 6 ? 2 : Bits == 5 ? 1 : 0;
-    constexpr int b = Bits, s = 4 * Bits - 8 * second;
-    const Words shifts = {0, b, 2 * b, 3 * b, s, s + b, s + 2 * b, s + 3 * b};
-    constexpr uint32_t mask = (1u << Bits) - 1;
     for (int v = 0; v < 4; v++) {
-      const uint8_t* at = from + Bits * v;
-      uint32_t low, high;
-      if constexpr (Bits == 1) {
-        low = high = at[0];
-      } else if constexpr (Bits == 3) {
-        low = high = read_bytes<uint16_t>(at) | static_cast<uint32_t>(at[2]) << 16;
-      } else {
-        low = read_bytes<uint32_t>(at);
-        high = read_bytes<uint32_t>(at + second);
-      }
-      const Words words = {low, low, low, low, high, high, high, high};
-      out[v] = (Ints)((words >> shifts) & mask);
+      out[v] = (Ints)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8 * v)));
     }
+    return;
+  }
+#endif
+  /* Eight codes in Bits bytes: the first four are in one word, the others in the same or in a second one. */
+  constexpr int second = Bits == 8 ? 4 : Bits == 6 ? 2 : Bits == 5 ? 1 : 0;
+  constexpr int b = Bits, s = 4 * Bits - 8 * second;
+  const Words shifts = {0, b, 2 * b, 3 * b, s, s + b, s + 2 * b, s + 3 * b};
+  constexpr uint32_t mask = (1u << Bits) - 1;
+  for (int v = 0; v < 4; v++) {
+    const uint8_t* at = from + Bits * v;
+    uint32_t low, high;
+    if constexpr (Bits == 1) {
+      low = high = at[0];
+    } else if constexpr (Bits == 2) {
+      low = high = read_bytes<uint16_t>(at);
+    } else if constexpr (Bits == 3) {
+      low = high = read_bytes<uint16_t>(at) | static_cast<uint32_t>(at[2]) << 16;
+    } else if constexpr (Bits == 4) {
+      low = high = read_bytes<uint32_t>(at);
+    } else {
+      low = read_bytes<uint32_t>(at);
+      high = read_bytes<uint32_t>(at + second);
+    }
+    const Words words = {low, low, low, low, high, high, high, high};
+    out[v] = (Ints)((words >> shifts) & mask);
   }
 }
 
 /* Eight small floats with a sign, E bits of exponent and M of mantissa as floats. */
 template <int E, int M>
 MLXC_INLINE void decode_floats(const Ints& codes, Floats* out) {
+#if defined(__AVX2__)
+  if constexpr (E == 2 && M == 1) {
+    const __m256 table = _mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f);
+    const Floats magnitude = (Floats)_mm256_permutevar8x32_ps(table, (__m256i)codes);
+    *out = (Floats)((Ints)magnitude | ((codes >> 3) << 31));
+    return;
+  }
+#endif
   constexpr int bias = (1 << (E - 1)) - 1;
   constexpr float least = E == 2 ? 0.5f : 0x1p-9f;
   const Ints magnitude = codes & ((1 << (E + M)) - 1);
@@ -239,11 +237,9 @@ MLXC_INLINE void dequantize_row(const QuantizedMatrix& w, int64_t row, T* scale_
     unpack_floats<Mode, Bits>(from, unpacked);
     alignas(32) float values[kUnit];
     std::memcpy(values, unpacked, sizeof(values));
-    for (int place = 0; place < kUnit; place++) {
-      const int64_t i = code_index<Bits>(place);
-      if (i >= count) continue;
+    for (int64_t i = 0; i < count; i++) {
       const int64_t group = (first + i) / w.group_size;
-      T value = static_cast<T>(values[place]) * scales[group];
+      T value = static_cast<T>(values[i]) * scales[group];
       if constexpr (Mode == QuantMode::affine) value += biases[group];
       out[first + i] = value;
     }

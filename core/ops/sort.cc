@@ -1,5 +1,6 @@
-// Rules of sort, argsort and topk. NaN counts as greatest in all three, and argsort is stable, so its indices
-// give sort's and topk's values; the gradients follow those indices.
+// Rules of sort, argsort, partition, argpartition and topk. NaN counts as greatest in all of them. argsort is
+// stable, so its indices give sort's values; argpartition's give partition's, and the elements after the kth
+// are those with the greatest values, of equal ones the last; the gradients follow those indices.
 #include <cstddef>
 
 #include "core/ops/batch.h"
@@ -10,7 +11,12 @@ namespace {
 
 // Where in `a` the elements of topk's result come from.
 Array find_topk(const Array& a, const mlxc_topk_params& params) {
-  return slice_axis(op::argsort(a, params.axis), params.axis, a.dim(params.axis) - params.k, params.k);
+  const int axis = params.axis;
+  const int64_t first = a.dim(axis) - params.k;
+  if (params.k == 0) return slice_axis(op::argsort(a, axis), axis, first, 0);
+  // The few are put in the order of places, then by a stable sort in that of values.
+  const Array places = op::sort(slice_axis(op::argpartition(a, axis, first), axis, first, params.k), axis);
+  return op::gather_axis(places, op::argsort(op::gather_axis(a, places, axis), axis), axis);
 }
 
 Array spread(const Array& like, const Array& indices, const Array& g, int axis) {
@@ -21,6 +27,8 @@ Array spread(const Array& like, const Array& indices, const Array& g, int axis) 
 }  // namespace
 
 static_assert(offsetof(mlxc_sort_params, axis) == offsetof(mlxc_argsort_params, axis));
+static_assert(offsetof(mlxc_sort_params, axis) == offsetof(mlxc_partition_params, axis));
+static_assert(offsetof(mlxc_argpartition_params, kth) == offsetof(mlxc_partition_params, kth));
 
 // For argsort too.
 void infer_sort(Recording& rec) {
@@ -30,8 +38,10 @@ void infer_sort(Recording& rec) {
   params.axis = normalize_axis(rec.name(), params.axis, a.ndim);
   const mlxc_dtype dtype = result_dtype(*rec.op, a.dtype);
   const int64_t size = a.shape_data()[params.axis];
-  if (rec.op->number == MLXC_OP_ARGSORT && size > int64_t{UINT32_MAX} + 1) {
-    fail(MLXC_ERROR_VALUE, "argsort: axis ", params.axis, " of size ", size, " does not fit uint32 indices");
+  const bool places = rec.op->number == MLXC_OP_ARGSORT || rec.op->number == MLXC_OP_ARGPARTITION;
+  if (places && size > int64_t{UINT32_MAX} + 1) {
+    fail(MLXC_ERROR_VALUE, rec.name(), ": axis ", params.axis, " of size ", size,
+         " does not fit uint32 indices");
   }
   rec.out[0] = {dtype, Dims(a.shape())};
 }
@@ -44,6 +54,30 @@ void vjp_sort(const Vjp& vjp, Array* grads) {
 void jvp_sort(const Jvp& jvp, Array* out_tangents) {
   const int axis = jvp.params_as<mlxc_sort_params>().axis;
   out_tangents[0] = op::gather_axis(jvp.tangents[0], op::argsort(jvp.inputs[0], axis), axis);
+}
+
+// For argpartition too.
+void infer_partition(Recording& rec) {
+  infer_sort(rec);
+  auto& params = rec.params_as<mlxc_partition_params>();
+  const int64_t size = rec.input(0).ndim > 0 ? rec.input(0).shape_data()[params.axis] : 1;
+  if (params.kth < -size || params.kth >= size) {
+    fail(MLXC_ERROR_VALUE, rec.name(), ": kth ", params.kth, " is out of range for axis ", params.axis,
+         " of shape ", shape_text(rec.input(0).shape()));
+  }
+  if (params.kth < 0) params.kth += size;
+}
+
+void vjp_partition(const Vjp& vjp, Array* grads) {
+  const auto& params = vjp.params_as<mlxc_partition_params>();
+  const Array& a = vjp.inputs[0];
+  grads[0] = spread(a, op::argpartition(a, params.axis, params.kth), vjp.cotangent(), params.axis);
+}
+
+void jvp_partition(const Jvp& jvp, Array* out_tangents) {
+  const auto& params = jvp.params_as<mlxc_partition_params>();
+  const Array places = op::argpartition(jvp.inputs[0], params.axis, params.kth);
+  out_tangents[0] = op::gather_axis(jvp.tangents[0], places, params.axis);
 }
 
 void infer_topk(Recording& rec) {

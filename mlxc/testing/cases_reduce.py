@@ -31,7 +31,7 @@ def build(row: Row) -> Iterator[Case]:
         "argreduce": _argreductions,
         "softmax": _softmaxes,
         "scan": _scans,
-        "sort": _topks if row.name == "topk" else _sorts,
+        "sort": {"topk": _topks, "partition": _partitions, "argpartition": _partitions}.get(row.name, _sorts),
     }
     yield from builder[row.family](row)
 
@@ -293,6 +293,36 @@ def _sorts(row: Row) -> Iterator[Case]:
         dtypes="f",
         draw=draw_these([1, NAN, -INF, 0.0, -0.0, INF, NAN, 3, 2, -1, -2, 1]),
     )
+
+
+def _partitions(row: Row) -> Iterator[Case]:
+    """What lies before, at and after the place, each in order: together that is the sorted array."""
+
+    def make(label: str, shape: Shape, k: int, axis: int, **rest: Any) -> Case:
+        def call(a: mx.array) -> mx.array:
+            if row.name == "partition":
+                parted = mx.partition(a, k, axis=axis)
+            else:
+                parted = mx.take_along_axis(a, mx.argpartition(a, k, axis=axis), axis=axis)
+            place = k % shape[axis]
+            before, at, after = mx.split(parted, [place, place + 1], axis=axis)
+            return mx.concatenate([mx.sort(before, axis), at, mx.sort(after, axis)], axis=axis)
+
+        return Case(label, (shape,), call, lambda a: np.sort(a, axis=axis), result=lambda dtype: dtype, **rest)
+
+    for axis, k in ((0, 2), (1, -1), (-1, 3), (-1, 0)):
+        yield make(f"place {k}, axis={axis}", CUBE, k, axis, differentiable=row.name == "partition")
+    yield make("ties", (4, 600), 300, 1, domain=(0.0, 2.0), dtypes="bui", layouts=ONE)
+    yield make("prime", (13, 31), 7, 0)
+    yield make("one", (1,), 0, 0, layouts=ONE)
+    yield make("empty beside axis", (0, 3), 1, 1, layouts=ONE)
+    yield make("long", (70001,), 35000, 0, layouts=ONE, dtypes=("float32", "uint8", "int64", "float64", "complex64"))
+    special = draw_these([1, NAN, -INF, 0.0, -0.0, INF, NAN, 3, 2, -1, -2, 1])
+    yield make("special", (12,), 5, 0, layouts=ONE, dtypes="f", draw=special)
+    function = getattr(mx, row.name)
+    for k in (5, -6):
+        yield Case(f"place {k} of 5", ((5,),), lambda a, k=k: function(a, k), dtypes=("float32",), layouts=ONE,
+                   raises=ValueError)  # fmt: skip
 
 
 def _topks(row: Row) -> Iterator[Case]:

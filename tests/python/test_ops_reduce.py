@@ -155,6 +155,37 @@ def test_sorts_are_numpys(axis):
     assert_same(mx.take_along_axis(mx.array(A), order, -1)[..., 2], np.sort(A, -1)[..., 2])
 
 
+@pytest.mark.parametrize("kth", [0, 1, 499, 998, -1])
+@pytest.mark.parametrize("values", ["normal", "few", "equal", "NaN"])
+def test_partition_puts_the_kth_where_sorting_would(values, kth):
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((2, 999)).astype(np.float32)
+    if values == "few":
+        a = np.rint(a)
+    elif values == "equal":
+        a[:] = 1
+    elif values == "NaN":
+        a[rng.random(a.shape) < 0.3] = np.nan
+    places = np.array(mx.argpartition(mx.array(a), kth, -1))
+    parted = np.array(mx.partition(mx.array(a), kth, -1))
+    np.testing.assert_array_equal(parted, np.take_along_axis(a, places, -1))
+    np.testing.assert_array_equal(np.sort(places), np.tile(np.arange(999), (2, 1)))
+    ordered = np.sort(a, -1)
+    k = kth % 999
+    np.testing.assert_array_equal(parted[:, k], ordered[:, k])
+    np.testing.assert_array_equal(np.sort(parted[:, :k]), ordered[:, :k])
+    np.testing.assert_array_equal(np.sort(parted[:, k:]), ordered[:, k:])
+
+
+def test_gradients_of_topk_and_partition_follow_their_elements():
+    a = mx.array([3.0, 1.0, 2.0, 2.0, 5.0])
+    weight = mx.array([10.0, 20.0, 30.0])
+    g = mx.grad(lambda x: (mx.topk(x, 3) * weight).sum())(a)
+    np.testing.assert_array_equal(np.array(g), [20, 0, 0, 10, 30])
+    assert np.array(mx.grad(lambda x: mx.partition(x, 2)[2])(a)).sum() == 1
+    assert not np.array(mx.grad(lambda x: mx.topk(x, 0).sum())(a)).any()
+
+
 def test_topk_and_partition():
     assert sorted(mx.topk(mx.array([3, 1, 4, 1, 5]), 2).tolist()) == [4, 5]
     assert mx.topk(mx.array(WHOLE), 2, axis=1).shape == (3, 2, 5)

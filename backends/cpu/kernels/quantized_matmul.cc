@@ -37,19 +37,13 @@ struct Rows {
 
 /* ---- x times the transposed matrix, codes in registers ---- */
 
-/* x in the order of the codes, padded with zeros to whole units, and its sums over the groups. */
-template <int Bits>
-void arrange_rows(const Rows<float>& x, int64_t group_size, float* to, float* sums) {
+/* x padded with zeros to whole units, and its sums over the groups. */
+void pad_rows(const Rows<float>& x, int64_t group_size, float* to, float* sums) {
   const int64_t padded = (x.inner + kUnit - 1) / kUnit * kUnit, groups = x.inner / group_size;
   for (int64_t m = 0; m < x.count; m++) {
     const float* from = x.data + m * x.inner;
     float* row = to + m * padded;
-    for (int64_t i = 0; i < padded; i += kUnit) {
-      for (int place = 0; place < kUnit; place++) {
-        const int64_t from_index = i + code_index<Bits>(place);
-        row[i + place] = from_index < x.inner ? from[from_index] : 0.0f;
-      }
-    }
+    for (int64_t i = 0; i < padded; i++) row[i] = i < x.inner ? from[i] : 0.0f;
     for (int64_t g = 0; g < groups; g++) {
       float sum = 0;
       for (int64_t i = 0; i < group_size; i++) sum += from[g * group_size + i];
@@ -58,7 +52,7 @@ void arrange_rows(const Rows<float>& x, int64_t group_size, float* to, float* su
   }
 }
 
-/* The products of M arranged rows of x with one row of the matrix. */
+/* The products of M padded rows of x with one row of the matrix. */
 template <QuantMode Mode, int Bits, int M>
 MLXC_INLINE void multiply_codes(const uint8_t* codes, const float* scales, int64_t groups, int64_t group_size,
                                 const float* x, int64_t x_row, float* out) {
@@ -110,9 +104,9 @@ mlxc_error* multiply_transposed(const Rows<float>& x, const QuantizedMatrix& w, 
   const int64_t groups = w.groups(), padded = (w.columns + kUnit - 1) / kUnit * kUnit;
   Scratch scratch(static_cast<size_t>(x.count * (padded + groups)) * sizeof(float));
   if (!scratch.ok()) return scratch.error();
-  float* arranged = scratch.as<float>();
-  float* sums = arranged + x.count * padded;
-  arrange_rows<Bits>(x, w.group_size, arranged, sums);
+  float* rows = scratch.as<float>();
+  float* sums = rows + x.count * padded;
+  pad_rows(x, w.group_size, rows, sums);
   FirstError first;
   const int64_t grain = threaded ? grain_for_bytes(w.row_bytes()) : w.rows;
   parallel_for(w.rows, grain, [&](int64_t begin, int64_t end) {
@@ -128,11 +122,14 @@ mlxc_error* multiply_transposed(const Rows<float>& x, const QuantizedMatrix& w, 
       }
       for (int64_t m = 0; m < x.count;) {
         float result[kRowsAtOnce];
-        const float* at = arranged + m * padded;
+        const float* at = rows + m * padded;
         int count = 1;
         if (m + kRowsAtOnce <= x.count) {
           count = kRowsAtOnce;
           multiply_codes<Mode, Bits, kRowsAtOnce>(codes, scales, groups, w.group_size, at, padded, result);
+        } else if (m + 2 <= x.count) {
+          count = 2;
+          multiply_codes<Mode, Bits, 2>(codes, scales, groups, w.group_size, at, padded, result);
         } else {
           multiply_codes<Mode, Bits, 1>(codes, scales, groups, w.group_size, at, padded, result);
         }
@@ -226,12 +223,8 @@ mlxc_error* multiply_plain(const Rows<float>& x, const QuantizedMatrix& w, T* ou
         }
         for (int k = 0; k < rows; k++, m++) {
           T* to = out + m * w.columns + start;
-          for (int64_t i = 0; i < kColumns; i += kUnit) {
-            for (int place = 0; place < kUnit; place++) {
-              const int64_t j = i + code_index<Bits>(place);
-              if (j < count)
-                to[j] = cast<T>(sums[k * kColumns + i + place] + shifts[k * most_groups + j / w.group_size]);
-            }
+          for (int64_t j = 0; j < count; j++) {
+            to[j] = cast<T>(sums[k * kColumns + j] + shifts[k * most_groups + j / w.group_size]);
           }
         }
       }

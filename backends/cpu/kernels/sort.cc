@@ -1,4 +1,4 @@
-/* sort, argsort and topk along an axis, for every dtype and layout.
+/* sort, argsort, partition, argpartition and topk along an axis, for every dtype and layout.
  *
  * Called by the core. A lane is read into dense memory as keys (sort_keys.h), sorted there (sort_radix.h) and
  * written out. Order: NaN last, -0 equal to 0, complex numbers by real, then imaginary part; equal elements
@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "sort_network.h"
+#include "sort_select.h"
 #include "strided.h"
 
 namespace mlxc_cpu {
@@ -239,6 +240,44 @@ mlxc_error* select_top(const mlxc_view* a, const mlxc_view* out, int axis, int64
   });
 }
 
+/* Calls store(from, to, places) for every lane with its places partitioned round place k. */
+template <class T, class Store>
+mlxc_error* select_lanes(const mlxc_view* a, const Lanes& lanes, int64_t k, const Store& store) {
+  using E = RankOf<T>;
+  FirstError first;
+  mlxc_error* error =
+      for_each_lane<E>(lanes, [&](const SortRoom<E>& room, int64_t, int64_t from_offset, int64_t to_offset) {
+        const T* from = data<const T>(a) + from_offset;
+        const int64_t stride = lanes.stride;
+        Scratch scratch(static_cast<size_t>(lanes.length) * sizeof(uint32_t));
+        if (!scratch.ok()) return first.set(scratch.error());
+        uint32_t* places = scratch.as<uint32_t>();
+        auto read = [&](int64_t i) { return rank_value(from[i * stride], i); };
+        select_places<E>(room, lanes.length, k, kRankBits<T>, read, places);
+        store(from, to_offset, places);
+      });
+  if (error) first.set(error);
+  return first.take();
+}
+
+template <class T>
+mlxc_error* partition_values(const mlxc_view* a, const mlxc_view* out, int axis, int64_t k) {
+  const Lanes lanes(a, out, axis);
+  return select_lanes<T>(a, lanes, k, [&](const T* from, int64_t to_offset, const uint32_t* places) {
+    T* to = data<T>(out) + to_offset;
+    for (int64_t i = 0; i < lanes.length; i++) to[i * lanes.out_stride] = from[places[i] * lanes.stride];
+  });
+}
+
+template <class T>
+mlxc_error* partition_places(const mlxc_view* a, const mlxc_view* out, int axis, int64_t k) {
+  const Lanes lanes(a, out, axis);
+  return select_lanes<T>(a, lanes, k, [&](const T*, int64_t to_offset, const uint32_t* places) {
+    uint32_t* to = data<uint32_t>(out) + to_offset;
+    for (int64_t i = 0; i < lanes.length; i++) to[i * lanes.out_stride] = places[i];
+  });
+}
+
 mlxc_error* check_axis(const char* op, const mlxc_view* a, int axis) {
   if (a->ndim > 0 && (axis < 0 || axis >= a->ndim)) {
     return make_error(MLXC_ERROR_AXIS, "%s: axis %d is out of range for %d axes", op, axis, a->ndim);
@@ -293,10 +332,47 @@ mlxc_error* run_topk(mlxc_backend_stream*, const mlxc_kernel_call* call) {
       a->dtype, [&](auto tag) { return select_top<typename decltype(tag)::type>(a, out, p->axis, p->k); });
 }
 
+template <class P>
+mlxc_error* check_kth(const char* op, const mlxc_view* a, const P* p) {
+  if (mlxc_error* error = check_axis(op, a, p->axis)) return error;
+  const int64_t length = a->ndim > 0 ? a->shape[p->axis] : 1;
+  if (p->kth >= 0 && p->kth < length) return nullptr;
+  return make_error(MLXC_ERROR_VALUE, "%s: kth is %lld for axis %d with size %lld", op,
+                    static_cast<long long>(p->kth), p->axis, static_cast<long long>(length));
+}
+
+mlxc_error* run_partition(mlxc_backend_stream*, const mlxc_kernel_call* call) {
+  const mlxc_view* a = call->inputs[0];
+  const mlxc_view* out = call->outputs[0];
+  const auto* p = params<mlxc_partition_params>(call);
+  if (a->dtype != out->dtype) {
+    return make_error(MLXC_ERROR_TYPE, "partition: the CPU kernel got %s for a result of %s",
+                      dtype_name(a->dtype), dtype_name(out->dtype));
+  }
+  if (mlxc_error* error = check_kth("partition", a, p)) return error;
+  if (out->size == 0) return nullptr;
+  return visit_dtype(a->dtype, [&](auto tag) {
+    return partition_values<typename decltype(tag)::type>(a, out, p->axis, p->kth);
+  });
+}
+
+mlxc_error* run_argpartition(mlxc_backend_stream*, const mlxc_kernel_call* call) {
+  const mlxc_view* a = call->inputs[0];
+  const mlxc_view* out = call->outputs[0];
+  const auto* p = params<mlxc_argpartition_params>(call);
+  if (mlxc_error* error = check_kth("argpartition", a, p)) return error;
+  if (out->size == 0) return nullptr;
+  return visit_dtype(a->dtype, [&](auto tag) {
+    return partition_places<typename decltype(tag)::type>(a, out, p->axis, p->kth);
+  });
+}
+
 constexpr mlxc_dtype_mask kMaskPlace = MLXC_DTYPE_BIT(MLXC_UINT32);
 const mlxc_kernel kRows[] = {
     make_row(MLXC_OP_SORT, kMaskAll, kMaskAll, run_sort),
     make_row(MLXC_OP_ARGSORT, kMaskAll, kMaskPlace, run_argsort),
+    make_row(MLXC_OP_PARTITION, kMaskAll, kMaskAll, run_partition),
+    make_row(MLXC_OP_ARGPARTITION, kMaskAll, kMaskPlace, run_argpartition),
     make_row(MLXC_OP_TOPK, kMaskAll, kMaskAll, run_topk),
 };
 

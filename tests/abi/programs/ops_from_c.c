@@ -113,6 +113,8 @@ static const mlxc_gather_axis_params gather_axis = {sizeof gather_axis, 1};
 static const mlxc_scatter_axis_params scatter_axis = {sizeof scatter_axis, 1, 0};
 static const mlxc_sort_params sort = {sizeof sort, -1};
 static const mlxc_topk_params topk = {sizeof topk, 2, 1};
+static const mlxc_partition_params partition = {sizeof partition, 1, 2};
+static const mlxc_argpartition_params argpartition = {sizeof argpartition, 0, -1};
 static const mlxc_random_bits_params random_bits = {sizeof random_bits, AXES2(3, 3), 4};
 static const mlxc_fft_params fft = {sizeof fft, AXES2(0, 1), 0, 1};
 static const mlxc_rfft_params rfft = {sizeof rfft, AXES2(0, 1), 1};
@@ -247,6 +249,8 @@ static const op_case cases[] = {
     {MLXC_OP_SORT, "f", WITH(sort)},
     {MLXC_OP_ARGSORT, "f", WITH(sort)},
     {MLXC_OP_TOPK, "f", WITH(topk)},
+    {MLXC_OP_PARTITION, "f", WITH(partition)},
+    {MLXC_OP_ARGPARTITION, "f", WITH(argpartition)},
     {MLXC_OP_RANDOM_BITS, "k", WITH(random_bits)},
     {MLXC_OP_FFT, "f", WITH(fft)},
     {MLXC_OP_RFFT, "f", WITH(rfft)},
