@@ -92,6 +92,9 @@ void check_functions(const mlxc_backend& table, const std::string& path) {
       : !table.program_make != !table.program_run || !table.program_make != !table.program_free
           ? "complete set of program functions"
           : nullptr;
+  if (!missing && (!table.user_kernel_make != !table.user_kernel_run ||
+                   !table.user_kernel_make != !table.user_kernel_free))
+    missing = "complete set of user kernel functions";
   if (missing) fail(MLXC_ERROR_OS, path, ": the backend table has no ", missing);
   if (table.kind != MLXC_CPU && table.kind != MLXC_GPU)
     fail(MLXC_ERROR_OS, path, ": unknown device kind ", table.kind);

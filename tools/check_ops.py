@@ -49,6 +49,7 @@ PYTHON_NAMES = {
     "scatter_axis": "put_along_axis",
     "random_bits": "random.bits",
     "call_program": "compile",
+    "user_kernel": "fast.kernel",
     "quantize_dequantize": "qqmm",
     **{name: f"fft.{name}" for name in ("fft", "rfft", "irfft")},
     **{name: f"fast.{name}" for name in ("rms_norm", "layer_norm", "rope", "scaled_dot_product_attention",

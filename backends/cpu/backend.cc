@@ -16,6 +16,7 @@
 #include "memory.h"
 #include "parallel.h"
 #include "program.h"
+#include "user_kernel.h"
 
 struct mlxc_backend_device {
   int32_t index;
@@ -246,6 +247,9 @@ void fill_table() {
   the_backend.program_make = programs.make;
   the_backend.program_run = programs.run;
   the_backend.program_free = programs.free;
+  the_backend.user_kernel_make = make_user_kernel;
+  the_backend.user_kernel_run = run_user_kernel;
+  the_backend.user_kernel_free = free_user_kernel;
 }
 
 }  // namespace

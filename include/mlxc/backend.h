@@ -33,6 +33,7 @@ typedef struct mlxc_backend_device mlxc_backend_device;
 typedef struct mlxc_backend_memory mlxc_backend_memory;
 typedef struct mlxc_backend_stream mlxc_backend_stream;
 typedef struct mlxc_backend_program mlxc_backend_program;
+typedef struct mlxc_backend_kernel mlxc_backend_kernel;
 
 /* ---- what the core offers to a backend ------------------------------------------------------ */
 
@@ -158,6 +159,38 @@ typedef struct mlxc_program_source {
   const int32_t* outputs; /* values that steps make, each once */
 } mlxc_program_source;
 
+/* ---- user kernels --------------------------------------------------------------------------- */
+
+/* What a user kernel is compiled from. The text is the body of a function that is run once for each
+ * point of a grid, in the backend's own language; the backend declares what the body finds: the inputs and
+ * outputs by their names, shapes and strides, and the point. */
+typedef struct mlxc_user_kernel_source {
+  size_t struct_size;
+  const char* name;   /* an identifier */
+  const char* header; /* text before the function */
+  const char* body;
+  const char* options; /* for the backend's compiler, words with spaces between */
+  int32_t n_inputs;
+  const char* const* input_names;
+  const mlxc_dtype* input_dtypes;
+  const int32_t* input_ndims;
+  int32_t n_outputs;
+  const char* const* output_names;
+  const mlxc_dtype* output_dtypes;
+  const int32_t* output_ndims;
+  int32_t n_constants;
+  const char* const* constant_names;
+  const mlxc_constant* constants;
+  int32_t atomic_outputs; /* several points may write one element */
+} mlxc_user_kernel_source;
+
+typedef struct mlxc_user_kernel_launch {
+  size_t struct_size;
+  uint32_t grid[3];        /* points along x, y, z */
+  uint32_t threadgroup[3]; /* points that run together, where the device has such groups */
+  uint32_t shared_memory;  /* bytes a group */
+} mlxc_user_kernel_launch;
+
 /* ---- the backend ---------------------------------------------------------------------------- */
 
 enum {
@@ -245,6 +278,15 @@ typedef struct mlxc_backend {
   mlxc_error* (*program_run)(mlxc_backend_stream* stream, mlxc_backend_program* program,
                              const mlxc_view* const* inputs, const mlxc_view* const* outputs);
   void (*program_free)(mlxc_backend_device* device, mlxc_backend_program* program);
+
+  /* User kernels; all three or none. user_kernel_make compiles (the error has the compiler's words) and
+   * keeps nothing of the source. A kernel is run by many streams. */
+  mlxc_error* (*user_kernel_make)(mlxc_backend_device* device, const mlxc_user_kernel_source* source,
+                                  mlxc_backend_kernel** kernel);
+  mlxc_error* (*user_kernel_run)(mlxc_backend_stream* stream, mlxc_backend_kernel* kernel,
+                                 const mlxc_user_kernel_launch* launch, const mlxc_view* const* inputs,
+                                 const mlxc_view* const* outputs);
+  void (*user_kernel_free)(mlxc_backend_device* device, mlxc_backend_kernel* kernel);
 } mlxc_backend;
 
 /* The one exported symbol. On success *backend points to a table that lives as long as the library. */

@@ -4,6 +4,7 @@
 
 #include "mlxc/array.h"
 #include "mlxc/device.h"
+#include "mlxc/kernel.h"
 #include "mlxc/ops.h"
 #include "mlxc/program.h"
 #include "mlxc/transform.h"

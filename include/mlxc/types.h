@@ -78,6 +78,13 @@ typedef struct mlxc_error mlxc_error;
 typedef int32_t mlxc_device_kind;
 enum { MLXC_CPU = 0, MLXC_GPU = 1 };
 
+/* A constant of a user kernel, known when it is compiled. */
+enum { MLXC_CONSTANT_INT = 0, MLXC_CONSTANT_BOOL = 1, MLXC_CONSTANT_DTYPE = 2 };
+typedef struct mlxc_constant {
+  int32_t kind;
+  int64_t value; /* for a dtype: its mlxc_dtype */
+} mlxc_constant;
+
 #ifdef __cplusplus
 }
 #endif

@@ -124,6 +124,7 @@ FAMILY_MODULES = {
     **dict.fromkeys(("norm", "rope", "attention", "cross_entropy", "gated_delta"), "cases_fused"),
     "depends": "cases_transform",
     "program": "cases_transform",
+    "user_kernel": "cases_transform",
     "quantize": "cases_quantize",
     "quantized_matmul": "cases_quantize",
     "grouped_matmul": "cases_grouped",

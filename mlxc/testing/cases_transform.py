@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,4 +48,23 @@ def _call_program() -> Iterator[Case]:
         yield Case(f"abs {label}", (shape,), mx.compile(mx.abs), np.abs, result=lambda dtype: dtype, dtypes="bf")
 
 
-BUILDERS = {"depends": _depends, "call_program": _call_program}
+def _user_kernel() -> Iterator[Case]:
+    """Without a C++ compiler there is nothing to judge."""
+    if not any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++")):
+        return
+    kernel = mx.fast.kernel(
+        "add_rows",
+        ["a", "row"],
+        ["out"],
+        cpu="const int64_t i = thread_position_in_grid.x; out[i] = a[i] + row[i % row_shape[0]];",
+    )
+
+    def call(a: mx.array, row: mx.array) -> mx.array:
+        grid = (max(a.size, 1), 1, 1)
+        return kernel(inputs=[a, row], output_shapes=[a.shape], output_dtypes=[a.dtype], grid=grid)[0]
+
+    dtypes = ("int8", "float16", "bfloat16", "float32", "complex128")
+    yield Case("6x7", ((6, 7), (7,)), call, lambda a, b: a + b, result=lambda dtype: dtype, dtypes=dtypes)
+
+
+BUILDERS = {"depends": _depends, "call_program": _call_program, "user_kernel": _user_kernel}
