@@ -23,8 +23,8 @@ void check_identifier(const std::string& what, const char* text) {
   if (!good) fail(MLXC_ERROR_VALUE, what, " is \"", name, "\", which is no identifier");
 }
 
-std::vector<std::string> take_names(const char* kernel, const char* what, const char* const* names, size_t count,
-                                    std::set<std::string>* taken) {
+std::vector<std::string> take_names(const char* kernel, const char* what, const char* const* names,
+                                    size_t count, std::set<std::string>* taken) {
   if (count && !names) fail(MLXC_ERROR_VALUE, kernel, ": the ", what, " names are NULL");
   if (count > 1000) fail(MLXC_ERROR_VALUE, kernel, ": ", count, " ", what, "s are too many");
   std::vector<std::string> result;
@@ -66,8 +66,9 @@ void take_constants(UserKernelCall* made, const mlxc_user_kernel_call_desc& call
   const auto names = take_names(name, "constant", call.constant_names, call.n_constants, &taken);
   for (size_t i = 0; i < names.size(); i++) {
     const mlxc_constant& value = call.constants[i];
-    const bool good = value.kind == MLXC_CONSTANT_INT || value.kind == MLXC_CONSTANT_BOOL ||
-                      (value.kind == MLXC_CONSTANT_DTYPE && value.value >= 0 && value.value < MLXC_DTYPE_COUNT);
+    const bool good =
+        value.kind == MLXC_CONSTANT_INT || value.kind == MLXC_CONSTANT_BOOL ||
+        (value.kind == MLXC_CONSTANT_DTYPE && value.value >= 0 && value.value < MLXC_DTYPE_COUNT);
     if (!good) fail(MLXC_ERROR_VALUE, name, ": the constant ", names[i], " is of no known kind or dtype");
     made->constants.push_back({names[i], value});
   }

@@ -1,8 +1,8 @@
-/* Compiles and runs user kernels (user_kernel.h): the body becomes an inline function, called in a loop over the
- * points of the grid, which the core's worker threads share.
+/* Compiles and runs user kernels (user_kernel.h): the body becomes an inline function, called in a loop over
+ * the points of the grid, which the core's worker threads share.
  *
- * The product is a shared library. It is kept in the core's disk cache under its whole text and the compiler's
- * words about itself, so a program that starts again compiles nothing.
+ * The product is a shared library. It is kept in the core's disk cache under its whole text and the
+ * compiler's words about itself, so a program that starts again compiles nothing.
  *
  * Rule: nothing of the user's text reaches a shell; the compiler is started with a list of arguments.
  */
@@ -99,10 +99,21 @@ inline void atomic_add(T* element, std::type_identity_t<T> value) {
 }
 )";
 
-constexpr const char* kTypes[MLXC_DTYPE_COUNT] = {
-    "bool",    "uint8_t", "uint16_t",  "uint32_t",   "uint64_t", "int8_t", "int16_t",
-    "int32_t", "int64_t", "float16_t", "bfloat16_t", "float",    "double", "std::complex<float>",
-    "std::complex<double>"};
+constexpr const char* kTypes[MLXC_DTYPE_COUNT] = {"bool",
+                                                  "uint8_t",
+                                                  "uint16_t",
+                                                  "uint32_t",
+                                                  "uint64_t",
+                                                  "int8_t",
+                                                  "int16_t",
+                                                  "int32_t",
+                                                  "int64_t",
+                                                  "float16_t",
+                                                  "bfloat16_t",
+                                                  "float",
+                                                  "double",
+                                                  "std::complex<float>",
+                                                  "std::complex<double>"};
 
 std::string constant_text(const char* name, const mlxc_constant& constant) {
   if (constant.kind == MLXC_CONSTANT_DTYPE)
@@ -153,7 +164,8 @@ std::string write_text(const mlxc_user_kernel_source& source) {
   }
   arguments.add("[[maybe_unused]] const uint3 thread_position_in_grid", "uint3{x, y, z}");
   arguments.add("[[maybe_unused]] const uint3 threads_per_grid", "uint3{grid[0], grid[1], grid[2]}");
-  text += "namespace {\ninline __attribute__((always_inline)) void user_body(" + arguments.parameters + ") {\n";
+  text +=
+      "namespace {\ninline __attribute__((always_inline)) void user_body(" + arguments.parameters + ") {\n";
   text += std::string("#line 1 \"") + source.name + "\"\n" + source.body + "\n}\n}\n";
   text +=
       "extern \"C\" __attribute__((visibility(\"default\"))) void mlxc_user_run(const void* const* in, "
@@ -261,7 +273,8 @@ mlxc_error* compile(const mlxc_user_kernel_source& source, const std::string& fo
                     const Compiler& compiler) {
   const std::string file = folder + "/kernel.cc", library = folder + "/kernel.so";
   if (!write_file(file, text.data(), text.size()))
-    return make_error(MLXC_ERROR_OS, "%s: cannot write %s: %s", source.name, file.c_str(), std::strerror(errno));
+    return make_error(MLXC_ERROR_OS, "%s: cannot write %s: %s", source.name, file.c_str(),
+                      std::strerror(errno));
   std::vector<std::string> command = compiler.command;
 #if defined(__x86_64__)
   const char* tune = "-march=native";
@@ -281,8 +294,10 @@ mlxc_error* compile(const mlxc_user_kernel_source& source, const std::string& fo
 mlxc_error* provide_library(const mlxc_user_kernel_source& source, const std::string& folder) {
   const Compiler compiler = find_compiler(folder);
   if (compiler.command.empty())
-    return make_error(MLXC_ERROR_OS, "%s: a user kernel needs a C++ compiler, and none of CXX, c++, g++ and "
-                      "clang++ runs here", source.name);
+    return make_error(MLXC_ERROR_OS,
+                      "%s: a user kernel needs a C++ compiler, and none of CXX, c++, g++ and "
+                      "clang++ runs here",
+                      source.name);
   const std::string text = write_text(source);
   const std::string key = "cpu user kernel\n" + compiler.version + source.options + "\n" + text;
   void* data = nullptr;

@@ -1,5 +1,5 @@
-/* User kernels on the CPU: C++ text, compiled by the machine's own compiler. backend.cc puts the functions into
- * the table; see backend.h for what each must do, and docs/user-kernels.md for what a body finds.
+/* User kernels on the CPU: C++ text, compiled by the machine's own compiler. backend.cc puts the functions
+ * into the table; see backend.h for what each must do, and docs/user-kernels.md for what a body finds.
  */
 #ifndef MLXC_CPU_USER_KERNEL_H
 #define MLXC_CPU_USER_KERNEL_H

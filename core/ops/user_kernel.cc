@@ -1,8 +1,8 @@
 // Records and runs user kernels. The core runs the op: it looks for the compiled kernel, or has the backend
 // compile it, and calls it over views.
 //
-// Rule: a kernel is compiled once for each device, dtypes, numbers of axes and constants, also when two threads
-// ask at the same time; a source that does not compile is tried again.
+// Rule: a kernel is compiled once for each device, dtypes, numbers of axes and constants, also when two
+// threads ask at the same time; a source that does not compile is tried again.
 #include "core/ops/user_kernel.h"
 
 #include "core/device.h"
@@ -28,7 +28,8 @@ std::string make_key(const Node& node, const std::vector<UserKernel::Constant>& 
     const Node& input = *node.inputs_data()[i];
     key += cat(int{input.dtype}, ".", int{input.ndim}, " ");
   }
-  for (const MultiResult::Result& result : node.multi->results) key += cat(result.dtype, ".", result.shape.n, " ");
+  for (const MultiResult::Result& result : node.multi->results)
+    key += cat(result.dtype, ".", result.shape.n, " ");
   for (const UserKernel::Constant& constant : constants)
     key += cat(constant.name, "=", constant.value.kind, ":", constant.value.value, " ");
   return key;
@@ -133,12 +134,13 @@ void run_user_kernel(Node* node) {
   const mlxc_backend& table = device->backend->table;
   const size_t n_outputs = node->multi->results.size();
   const uint32_t layouts = call.kernel->any_layout ? MLXC_LAYOUT_ANY : MLXC_LAYOUT_CONTIGUOUS;
-  run_over_views(node, {false, layouts,
-                        [&](mlxc_backend_stream* stream, const mlxc_view* const* in, const mlxc_view* const* out) {
-                          mlxc_error* error =
-                              call.init ? fill_outputs(table, stream, *call.init, out, n_outputs) : nullptr;
-                          return error ? error : table.user_kernel_run(stream, compiled, &call.launch, in, out);
-                        }});
+  run_over_views(node,
+                 {false, layouts,
+                  [&](mlxc_backend_stream* stream, const mlxc_view* const* in, const mlxc_view* const* out) {
+                    mlxc_error* error =
+                        call.init ? fill_outputs(table, stream, *call.init, out, n_outputs) : nullptr;
+                    return error ? error : table.user_kernel_run(stream, compiled, &call.launch, in, out);
+                  }});
 }
 
 }  // namespace mlxc

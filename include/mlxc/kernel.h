@@ -1,5 +1,5 @@
-/* User kernels of the embedding ABI: ops whose source the user brings, one text for each backend that it is to
- * run on. See docs/user-kernels.md for what a body finds on each backend.
+/* User kernels of the embedding ABI: ops whose source the user brings, one text for each backend that it is
+ * to run on. See docs/user-kernels.md for what a body finds on each backend.
  *
  * A kernel is compiled when it first runs for the dtypes and constants of a call, on the device of the
  * call's stream; a compiler's complaint is the error of that evaluation. It has no gradient and cannot be
@@ -29,9 +29,9 @@ typedef struct mlxc_user_kernel_desc {
   const char* const* backends;
   const char* const* bodies;
   const char* const* headers;
-  const char* options;       /* for the backend's compiler, or NULL */
-  int32_t any_layout;        /* nonzero: inputs come as they lie; else they are made row-major first */
-  int32_t atomic_outputs;    /* nonzero: several points may write one element */
+  const char* options;    /* for the backend's compiler, or NULL */
+  int32_t any_layout;     /* nonzero: inputs come as they lie; else they are made row-major first */
+  int32_t atomic_outputs; /* nonzero: several points may write one element */
 } mlxc_user_kernel_desc;
 
 typedef struct mlxc_user_kernel_call_desc {
@@ -42,7 +42,8 @@ typedef struct mlxc_user_kernel_call_desc {
   uint32_t grid[3]; /* points along x, y and z, each at least 1 */
   uint32_t threadgroup[3];
   uint32_t shared_memory; /* bytes a threadgroup */
-  const double* init;     /* what the outputs are filled with first, or NULL: then every element must be written */
+  const double*
+      init; /* what the outputs are filled with first, or NULL: then every element must be written */
   size_t n_constants;
   const char* const* constant_names;
   const mlxc_constant* constants;
@@ -51,10 +52,11 @@ typedef struct mlxc_user_kernel_call_desc {
 /* Everything is copied. */
 MLXC_API mlxc_error* mlxc_user_kernel_new(const mlxc_user_kernel_desc* desc, mlxc_user_kernel** out);
 MLXC_API void mlxc_user_kernel_free(mlxc_user_kernel* kernel); /* NULL is allowed */
-/* Records a call; appends the outputs. MLXC_ERROR_UNSUPPORTED if there is no source for the stream's device. */
-MLXC_API mlxc_error* mlxc_user_kernel_call(mlxc_user_kernel* kernel, mlxc_array* const* inputs, size_t n_inputs,
-                                           const mlxc_user_kernel_call_desc* call, mlxc_stream* stream,
-                                           mlxc_arrays* outputs);
+/* Records a call; appends the outputs. MLXC_ERROR_UNSUPPORTED if there is no source for the stream's device.
+ */
+MLXC_API mlxc_error* mlxc_user_kernel_call(mlxc_user_kernel* kernel, mlxc_array* const* inputs,
+                                           size_t n_inputs, const mlxc_user_kernel_call_desc* call,
+                                           mlxc_stream* stream, mlxc_arrays* outputs);
 
 #ifdef __cplusplus
 }
