@@ -2,10 +2,10 @@
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.string cimport memset
 
-from mlxc._array cimport Array, as_array
+from mlxc._array cimport as_array
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._dtype cimport dtype_object, to_dtype
+from mlxc._dtype cimport to_dtype
 from mlxc._dtype import Dtype
 from mlxc._error cimport check
 from mlxc._transforms cimport ArrayList, drop_handles, take_handles
@@ -182,7 +182,6 @@ cdef class UserKernel:
         cdef Texts names = Texts([pair[0] for pair in pairs])
         cdef mlxc_constant* constants = <mlxc_constant*>PyMem_Malloc((len(pairs) + 1) * sizeof(mlxc_constant))
         cdef mlxc_array** handles = NULL
-        cdef mlxc_error* error
         if constants is NULL:
             raise MemoryError
         try:
@@ -214,8 +213,8 @@ def kernel(name, input_names, output_names, *, cpu=None, cuda=None, metal=None, 
            atomic_outputs=False, shared_memory=0, compile_options=None):
     """An op of your own, from a source text for each backend that it is to run on.
 
-    A text is the body of a function that runs once for each point of a grid. What it finds there, on each backend, is in
-    docs/user-kernels.md; on the CPU it is C++20, compiled at first use by the C++ compiler of the machine (`CXX`, c++,
+    A text is the body of a function that runs once for each point of a grid. What it finds there, on each backend, is
+    in docs/user-kernels.md; on the CPU it is C++20, compiled at first use by the C++ compiler of the machine (`CXX`, c++,
     g++ or clang++) and kept in the disk cache. The op has no gradient of its own: wrap it in `mx.custom_function`.
 
     Args:
