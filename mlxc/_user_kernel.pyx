@@ -214,8 +214,8 @@ def kernel(name, input_names, output_names, *, cpu=None, cuda=None, metal=None, 
     """An op of your own, from a source text for each backend that it is to run on.
 
     A text is the body of a function that runs once for each point of a grid. What it finds there, on each backend, is
-    in docs/user-kernels.md; on the CPU it is C++20, compiled at first use by the C++ compiler of the machine (`CXX`, c++,
-    g++ or clang++) and kept in the disk cache. The op has no gradient of its own: wrap it in `mx.custom_function`.
+    in docs/user-kernels.md; on the CPU it is C++20, compiled at first use by the C++ compiler of the machine (`CXX`,
+    c++, g++ or clang++) and kept in the disk cache. The op has no gradient of its own: wrap it in `mx.custom_function`.
 
     Args:
         name: str, an identifier.
