@@ -114,9 +114,11 @@ const UserKernel::Source& UserKernel::source_for(Device* device) const {
 mlxc_backend_kernel* UserKernel::compiled_for(Device* device, const Node& node,
                                               const std::vector<Constant>& constants) {
   std::lock_guard hold(lock_);
-  mlxc_backend_kernel*& kernel = compiled_[{device, make_key(node, constants)}];
-  if (!kernel) kernel = compile(*this, source_for(device), device, node, constants);
-  return kernel;
+  const std::pair key(device, make_key(node, constants));
+  auto found = compiled_.find(key);
+  if (found == compiled_.end())
+    found = compiled_.emplace(key, compile(*this, source_for(device), device, node, constants)).first;
+  return found->second;
 }
 
 std::vector<Array> call_user_kernel(std::shared_ptr<UserKernelCall> call, std::span<const Array> inputs,

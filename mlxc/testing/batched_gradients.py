@@ -43,6 +43,7 @@ def check_vmap_gradients(op: str) -> Report:
 
 
 def needs_vmap_gradient(op: str) -> bool:
+    """Whether the op has both a batching rule and derivatives that can be judged together."""
     row = read_table()[op]
     return row.has_vjp and row.has_vmap
 

@@ -128,7 +128,7 @@ def test_a_kernel_has_several_outputs_and_a_header():
 
 def test_a_source_that_does_not_compile_says_why():
     kernel = mx.fast.kernel("wrong", ["a"], ["out"], cpu="out[0] = undeclared_name;")
-    with pytest.raises(ValueError, match=r"wrong: the user kernel does not compile.*undeclared_name"):
+    with pytest.raises(ValueError, match=r"(?s)wrong: the user kernel does not compile.*undeclared_name"):
         mx.eval(run(kernel, mx.ones(1), shape=(1,)))
     assert run(SQUARE, mx.array([3.0]), shape=(1,)).item() == 9
 
@@ -172,21 +172,6 @@ def test_wrong_calls_are_refused(change, error, words):
 def test_wrong_kernels_are_refused(arguments, error):
     with pytest.raises(error):
         mx.fast.kernel(*arguments[0], **arguments[1])
-
-
-def test_a_custom_function_gives_a_kernel_its_gradient():
-    @mx.custom_function
-    def square(a):
-        return run(SQUARE, a, shape=a.shape)
-
-    @square.vjp
-    def square_vjp(primals, cotangent, output):
-        return 2 * primals * cotangent
-
-    gradient = mx.grad(lambda a: square(a).sum())(mx.array([1.0, 2.0]))
-    assert gradient.tolist() == [2, 4]
-    with pytest.raises(ValueError, match=r"user_kernel|gradient"):
-        mx.vmap(lambda a: run(SQUARE, a, shape=a.shape))(mx.ones((2, 3)))
 
 
 def test_threads_share_a_kernel():
