@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "mlxc/program.h"
+
 namespace mlxc {
 
 namespace {
@@ -55,3 +57,66 @@ void append_params(const OpInfo& op, const void* params, std::string* bytes) {
 }
 
 }  // namespace mlxc
+
+using namespace mlxc;
+
+namespace {
+
+void read_param(const void* params, const ParamInfo& field, mlxc_op_param* out) {
+  switch (field.kind) {
+    case ParamKind::bool_:
+    case ParamKind::i32_:
+    case ParamKind::dtype_: {
+      out->integer = field_of<int32_t>(params, field);
+      out->kind = field.kind == ParamKind::bool_  ? MLXC_PARAM_BOOL
+                  : field.kind == ParamKind::i32_ ? MLXC_PARAM_INT
+                                                  : MLXC_PARAM_DTYPE;
+      return;
+    }
+    case ParamKind::i64_:
+      out->kind = MLXC_PARAM_INT;
+      out->integer = field_of<int64_t>(params, field);
+      return;
+    case ParamKind::f64_:
+      out->kind = MLXC_PARAM_FLOAT;
+      out->real = field_of<double>(params, field);
+      return;
+    case ParamKind::axes_:
+    case ParamKind::sizes_: {
+      out->kind = MLXC_PARAM_LIST;
+      const char* at = static_cast<const char*>(params) + field.offset;
+      const bool axes = field.kind == ParamKind::axes_;
+      const auto* small = reinterpret_cast<const Axes*>(at);
+      const auto* large = reinterpret_cast<const Sizes*>(at);
+      out->integer = axes ? small->count : large->count;
+      if (out->integer > MLXC_MAX_NDIM) fail(MLXC_ERROR_VALUE, "mlxc_op_param_get: a list of ", out->integer);
+      for (int64_t i = 0; i < out->integer; i++) out->items[i] = axes ? small->items[i] : large->items[i];
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t mlxc_op_param_count(int32_t op) {
+  return op > 0 && op < MLXC_OP_COUNT && op_table[op].name ? params_table[op].fields.size() : 0;
+}
+
+mlxc_error* mlxc_op_param_get(int32_t op, const void* params, size_t index, mlxc_op_param* param) {
+  return guard([&] {
+    if (!params || !param || param->struct_size < sizeof(mlxc_op_param))
+      fail(MLXC_ERROR_VALUE, "mlxc_op_param_get: params or param is NULL, or its struct_size is not set");
+    if (index >= mlxc_op_param_count(op))
+      fail(MLXC_ERROR_INDEX, "mlxc_op_param_get: the op has ", mlxc_op_param_count(op), " parameters, no ",
+           index);
+    const ParamInfo& field = params_table[op].fields[index];
+    *param = {};
+    param->struct_size = sizeof(mlxc_op_param);
+    param->name = field.name;
+    read_param(params, field, param);
+  });
+}
+
+}  // extern "C"

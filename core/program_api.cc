@@ -80,6 +80,50 @@ mlxc_error* mlxc_program_output(const mlxc_program* handle, size_t index, mlxc_p
   });
 }
 
+mlxc_error* mlxc_program_step_get(const mlxc_program* handle, size_t index, mlxc_program_step_facts* facts) {
+  return guard([&] {
+    const Program& program = need_program("mlxc_program_step_get", handle);
+    if (!facts || facts->struct_size < sizeof(mlxc_program_step_facts))
+      fail(MLXC_ERROR_VALUE, "mlxc_program_step_get: facts is NULL or its struct_size is not set");
+    if (index >= program.steps.size())
+      fail(MLXC_ERROR_INDEX, "mlxc_program_step_get: there are ", program.steps.size(), " steps, no ", index);
+    const Program::Step& step = program.steps[index];
+    *facts = {sizeof(mlxc_program_step_facts), step.op->number, step.n_inputs,
+              program.inputs_of(step).data(),  step.n_outputs,  step.outputs,
+              program.params_of(step)};
+  });
+}
+
+mlxc_error* mlxc_program_value_get(const mlxc_program* handle, size_t index, mlxc_program_value* value) {
+  return guard([&] {
+    const Program& program = need_program("mlxc_program_value_get", handle);
+    describe_value("mlxc_program_value_get", program, index < program.slots.size(),
+                   static_cast<uint32_t>(index), value);
+  });
+}
+
+mlxc_error* mlxc_program_constant(const mlxc_program* handle, size_t index, mlxc_array** out) {
+  return guard([&] {
+    const Program& program = need_program("mlxc_program_constant", handle);
+    if (!out) fail(MLXC_ERROR_VALUE, "mlxc_program_constant: out is NULL");
+    if (index >= program.constants.size())
+      fail(MLXC_ERROR_INDEX, "mlxc_program_constant: there are ", program.constants.size(), " constants, no ",
+           index);
+    *out = Array(program.constants[index]).give_up();
+  });
+}
+
+mlxc_error* mlxc_program_output_value(const mlxc_program* handle, size_t index, uint32_t* value) {
+  return guard([&] {
+    const Program& program = need_program("mlxc_program_output_value", handle);
+    if (!value) fail(MLXC_ERROR_VALUE, "mlxc_program_output_value: value is NULL");
+    if (index >= program.outputs.size())
+      fail(MLXC_ERROR_INDEX, "mlxc_program_output_value: there are ", program.outputs.size(), " outputs, no ",
+           index);
+    *value = program.outputs[index];
+  });
+}
+
 mlxc_error* mlxc_program_call(const mlxc_program* handle, mlxc_array* const* inputs, size_t n_inputs,
                               mlxc_stream* stream, mlxc_array** outputs, size_t n_outputs) {
   return guard([&] {

@@ -131,7 +131,11 @@ class Builder {
   // The first slot of what the step makes.
   uint32_t take_step(Node* node, const std::vector<uint32_t>& from) {
     const OpInfo& op = op_table[node->op];
-    if (from.size() == 1 && changes_nothing(node)) return from[0];
+    if (from.size() == 1 && changes_nothing(node)) {
+      // For other shapes it would not be nothing.
+      if (holds_sizes(op)) note_shape_read();
+      return from[0];
+    }
     Stream* stream = node->stream == home_ ? nullptr : node->stream;
     Attachment* attachment = node->multi ? node->multi->attachment.get() : nullptr;
     std::string key = bytes_of(&node->op, sizeof(node->op)) + bytes_of(&stream, sizeof(stream)) +
@@ -225,11 +229,8 @@ ProgramPtr trace_program(const Function& fn, std::span<const InputSpec> inputs, 
   for (const InputSpec& input : inputs)
     placeholders.push_back(make_placeholder(input.dtype, input.shape.span(), nullptr));
   bool shape_read = false;
-  std::vector<Array> outputs;
-  {
-    const ShapeWatch watch(shapeless ? &shape_read : nullptr);
-    outputs = fn(placeholders);
-  }
+  const ShapeWatch watch(shapeless ? &shape_read : nullptr);
+  const std::vector<Array> outputs = fn(placeholders);
   for (size_t i = 0; i < outputs.size(); i++)
     if (!outputs[i]) fail(MLXC_ERROR_VALUE, "program: output ", i, " of the function is NULL");
   std::shared_ptr<Program> program = Builder(inputs).build(outputs, placeholders);

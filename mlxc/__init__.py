@@ -66,6 +66,7 @@ from mlxc._dtype import (
 from mlxc._dtype import bool_ as bool
 from mlxc._einsum import *
 from mlxc._error import AxisError
+from mlxc._export import *
 from mlxc._files import *
 from mlxc._jacobian import *
 from mlxc._memory import (

@@ -246,5 +246,55 @@ cdef extern from "mlxc/kernel.h" nogil:
     mlxc_error* mlxc_user_kernel_call(mlxc_user_kernel* kernel, mlxc_array** inputs, size_t n_inputs,
                                       const mlxc_user_kernel_call_desc* call, mlxc_stream* stream,
                                       mlxc_arrays* outputs)
+    ctypedef struct mlxc_program_value:
+        size_t struct_size
+        mlxc_dtype dtype
+        int32_t ndim
+        const int64_t* shape
+    ctypedef struct mlxc_program_step_facts:
+        size_t struct_size
+        int32_t op
+        size_t n_inputs
+        const uint32_t* inputs
+        size_t n_outputs
+        uint32_t first_output
+        const void* params
+    mlxc_error* mlxc_program_step_get(const mlxc_program* program, size_t index, mlxc_program_step_facts* facts)
+    mlxc_error* mlxc_program_value_get(const mlxc_program* program, size_t index, mlxc_program_value* value)
+    mlxc_error* mlxc_program_constant(const mlxc_program* program, size_t index, mlxc_array** out)
+    mlxc_error* mlxc_program_output_value(const mlxc_program* program, size_t index, uint32_t* value)
+    ctypedef struct mlxc_program_trace:
+        size_t struct_size
+        const mlxc_program* program
+        size_t n_positional
+        const char** keywords
+    mlxc_error* mlxc_program_save(const char* path, const mlxc_program_trace* traces, size_t n_traces,
+                                  const char* metadata)
+    ctypedef mlxc_error* (*mlxc_write_fn)(void* context, const void* data, size_t size) noexcept nogil
+    ctypedef struct mlxc_program_file:
+        pass
+    mlxc_error* mlxc_program_load(const char* path, mlxc_program_file** out)
+    void mlxc_program_file_free(mlxc_program_file* file)
+    const char* mlxc_program_file_metadata(const mlxc_program_file* file)
+    mlxc_error* mlxc_program_file_call(const mlxc_program_file* file, mlxc_array** positional, size_t n_positional,
+                                       const char** keywords, mlxc_array** named, size_t n_named, mlxc_stream* stream,
+                                       mlxc_arrays* outputs)
+    mlxc_error* mlxc_graph_dot(mlxc_write_fn write, void* context, mlxc_array** outputs, size_t n_outputs,
+                               mlxc_array** named, const char** names, size_t n_named)
+    enum:
+        MLXC_PARAM_BOOL
+        MLXC_PARAM_INT
+        MLXC_PARAM_FLOAT
+        MLXC_PARAM_DTYPE
+        MLXC_PARAM_LIST
+    ctypedef struct mlxc_op_param:
+        size_t struct_size
+        const char* name
+        int32_t kind
+        int64_t integer
+        double real
+        int64_t items[32]
+    size_t mlxc_op_param_count(int32_t op)
+    mlxc_error* mlxc_op_param_get(int32_t op, const void* params, size_t index, mlxc_op_param* param)
 
 include "c_ops.pxi"

@@ -158,6 +158,13 @@ PARAMETERS_OF = {
     "multivariate_normal.mean": "array",
     "multivariate_normal.cov": "array",
     "clip.a_min": "_Array | None",
+    "export_function.metadata": "str | None",
+    "exporter.metadata": "str | None",
+    "export_function.args": "array | Sequence[array] | dict[str, array]",
+    "export_function.kwargs": "array",
+    "export_to_dot.args": "array",
+    "export_to_dot.kwargs": "array",
+    "export_function.file_or_callback": "Any",
     "compile.inputs": "Any",
     "compile.outputs": "Any",
     "clip.a_max": "_Array | None",
@@ -227,9 +234,10 @@ RETURNS = {
     "array | tuple[array, ...]": "unique",
     "tuple[int, ...]": "broadcast_shapes",
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
-    "Callable[..., Any]": "compile grad value_and_grad vmap jacobian hessian",
+    "Callable[..., Any]": "compile import_function grad value_and_grad vmap jacobian hessian",
     "tuple[list[array], list[array]]": "vjp jvp",
-    "None": "disable_compile enable_compile "
+    "FunctionExporter": "exporter",
+    "None": "disable_compile enable_compile export_function export_to_dot FunctionExporter.close "
             "eval async_eval seed clear_cache clear_streams reset_peak_memory set_default_device set_default_stream "
             "set_printoptions synchronize",
     "int": "get_active_memory get_cache_memory get_memory_limit get_peak_memory set_cache_limit set_memory_limit "

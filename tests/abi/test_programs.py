@@ -39,6 +39,24 @@ def test_programs_are_made_called_and_differentiated(build_program, run_program)
     assert "programs are fine" in run_program(build_program("programs.c")).stdout
 
 
+def test_a_function_exported_from_python_runs_without_python(build_program, run_program, tmp_path):
+    weight = mlxc.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+    def fun(x, *, scale):
+        return mlxc.tanh(x @ weight * scale / 10)[:, ::-1], x.sum(axis=0)
+
+    path, x = tmp_path / "fun.mlxfn", mlxc.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    mlxc.export_function(path, fun, x, scale=mlxc.array(0.0), metadata="a test")
+    program = build_program("run_exported.c")
+    output = run_program(program, path).stdout
+    assert "metadata: a test" in output
+    assert "exported program is fine" in output
+    values = [float(text) for text in output.splitlines()[1].split()]
+    assert values == pytest.approx(fun(x, scale=mlxc.array(0.5))[0].flatten().tolist(), rel=1e-5)
+    linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    assert "libpython" not in linked
+
+
 def test_every_op_is_called_rightly_and_wrongly(build_program, run_program):
     output = run_program(build_program("ops_from_c.c")).stdout
     assert "ops called rightly and wrongly" in output
