@@ -204,48 +204,6 @@ cdef extern from "mlxc/program.h" nogil:
     mlxc_error* mlxc_program_get_facts(const mlxc_program* program, mlxc_program_facts* facts)
     mlxc_error* mlxc_program_call(const mlxc_program* program, mlxc_array** inputs, size_t n_inputs,
                                   mlxc_stream* stream, mlxc_array** outputs, size_t n_outputs)
-
-cdef extern from "mlxc/kernel.h" nogil:
-    enum:
-        MLXC_CONSTANT_INT
-        MLXC_CONSTANT_BOOL
-        MLXC_CONSTANT_DTYPE
-    ctypedef struct mlxc_constant:
-        int32_t kind
-        int64_t value
-    ctypedef struct mlxc_user_kernel:
-        pass
-    ctypedef struct mlxc_user_kernel_desc:
-        size_t struct_size
-        const char* name
-        size_t n_inputs
-        const char** input_names
-        size_t n_outputs
-        const char** output_names
-        size_t n_sources
-        const char** backends
-        const char** bodies
-        const char** headers
-        const char* options
-        int32_t any_layout
-        int32_t atomic_outputs
-    ctypedef struct mlxc_user_kernel_call_desc:
-        size_t struct_size
-        const mlxc_dtype* output_dtypes
-        const int32_t* output_ndims
-        const int64_t** output_shapes
-        uint32_t grid[3]
-        uint32_t threadgroup[3]
-        uint32_t shared_memory
-        const double* init
-        size_t n_constants
-        const char** constant_names
-        const mlxc_constant* constants
-    mlxc_error* mlxc_user_kernel_new(const mlxc_user_kernel_desc* desc, mlxc_user_kernel** out)
-    void mlxc_user_kernel_free(mlxc_user_kernel* kernel)
-    mlxc_error* mlxc_user_kernel_call(mlxc_user_kernel* kernel, mlxc_array** inputs, size_t n_inputs,
-                                      const mlxc_user_kernel_call_desc* call, mlxc_stream* stream,
-                                      mlxc_arrays* outputs)
     ctypedef struct mlxc_program_value:
         size_t struct_size
         mlxc_dtype dtype
@@ -296,5 +254,47 @@ cdef extern from "mlxc/kernel.h" nogil:
         int64_t items[32]
     size_t mlxc_op_param_count(int32_t op)
     mlxc_error* mlxc_op_param_get(int32_t op, const void* params, size_t index, mlxc_op_param* param)
+
+cdef extern from "mlxc/kernel.h" nogil:
+    enum:
+        MLXC_CONSTANT_INT
+        MLXC_CONSTANT_BOOL
+        MLXC_CONSTANT_DTYPE
+    ctypedef struct mlxc_constant:
+        int32_t kind
+        int64_t value
+    ctypedef struct mlxc_user_kernel:
+        pass
+    ctypedef struct mlxc_user_kernel_desc:
+        size_t struct_size
+        const char* name
+        size_t n_inputs
+        const char** input_names
+        size_t n_outputs
+        const char** output_names
+        size_t n_sources
+        const char** backends
+        const char** bodies
+        const char** headers
+        const char* options
+        int32_t any_layout
+        int32_t atomic_outputs
+    ctypedef struct mlxc_user_kernel_call_desc:
+        size_t struct_size
+        const mlxc_dtype* output_dtypes
+        const int32_t* output_ndims
+        const int64_t** output_shapes
+        uint32_t grid[3]
+        uint32_t threadgroup[3]
+        uint32_t shared_memory
+        const double* init
+        size_t n_constants
+        const char** constant_names
+        const mlxc_constant* constants
+    mlxc_error* mlxc_user_kernel_new(const mlxc_user_kernel_desc* desc, mlxc_user_kernel** out)
+    void mlxc_user_kernel_free(mlxc_user_kernel* kernel)
+    mlxc_error* mlxc_user_kernel_call(mlxc_user_kernel* kernel, mlxc_array** inputs, size_t n_inputs,
+                                      const mlxc_user_kernel_call_desc* call, mlxc_stream* stream,
+                                      mlxc_arrays* outputs)
 
 include "c_ops.pxi"
