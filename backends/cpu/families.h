@@ -22,6 +22,7 @@
   X(attention_grad)              \
   X(cross_entropy)               \
   X(gated_delta)                 \
+  X(fft)                         \
   X(scan)                        \
   X(matmul)                      \
   X(conv)                        \
@@ -36,7 +37,6 @@
   X(index)                        \
   X(slice)                        \
   X(join)                         \
-  X(fft)                          \
   X(linalg_det)                   \
   X(linalg_eigen)                 \
   X(linalg_factor)                \

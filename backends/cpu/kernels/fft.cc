@@ -5,10 +5,9 @@
  * The first axis reads the input, whatever its layout; the others work in the result, or for irfft, whose
  * complex part comes first, in a copy.
  */
-#include "../fft.h"
+#include "fft.h"
 
 #include <atomic>
-#include <cstring>
 #include <new>
 
 #include "copy.h"
@@ -19,7 +18,7 @@ inline namespace MLXC_ISA {
 namespace {
 
 /* Lines that are gathered together where neighbours share cache lines. */
-constexpr int64_t kTogether = 8;
+constexpr int64_t kTogether = 16;
 
 /* A strided array of which one axis is transformed. */
 struct Side {
@@ -53,22 +52,28 @@ struct AxisPass {
   }
 };
 
-/* Runs `fn(engine, from, to)` for every line, with `in_count` dense elements of In and room for `out_count`
- * of Out. Each result is scaled. */
+/* Runs `fn(engine, from, to, count)` for all lines, `count` of them at a time beside each other: in_count
+ * elements of In each, to out_count of Out. Each result is scaled. Lines that lie dense are neither gathered
+ * nor copied. */
 template <class T, class In, class Out, class F>
 mlxc_error* run_lines(const AxisPass& pass, const Side& in, const Side& out, int64_t in_count,
                       int64_t out_count, double scale, const F& fn) {
   const int64_t in_stride = in.strides[pass.axis], out_stride = out.strides[pass.axis];
-  const int64_t together = in_stride == 1 && out_stride == 1 ? 1 : kTogether;
+  const bool dense_lines = in_stride == 1 && out_stride == 1;
+  const bool direct = dense_lines && in.data != out.data;
+  const int64_t together = dense_lines && pass.n > 2 * kShortLine ? 1 : kTogether;
   const int64_t blocks = (pass.lines + together - 1) / together;
   const int64_t each = together * (in_count * static_cast<int64_t>(sizeof(In)) +
                                    out_count * static_cast<int64_t>(sizeof(Out)) + 64);
   int64_t workers = host->thread_count() > 0 ? host->thread_count() : 1;
-  if (workers > blocks || pass.lines * pass.n < 4096) workers = workers > blocks ? blocks : 1;
+  if (workers > blocks) workers = blocks;
+  if (pass.lines * pass.n < 4096) workers = 1;
   Scratch scratch(static_cast<size_t>(workers * each));
   if (!scratch.ok()) return scratch.error();
   std::atomic<bool> out_of_memory{false};
   const T factor = static_cast<T>(scale);
+  const In* source = static_cast<const In*>(in.data);
+  Out* target = static_cast<Out*>(out.data);
   parallel_for(workers, 1, [&](int64_t first, int64_t last) {
     for (int64_t worker = first; worker < last; worker++) {
       In* dense = reinterpret_cast<In*>(scratch.as<char>() + worker * each);
@@ -83,19 +88,23 @@ mlxc_error* run_lines(const AxisPass& pass, const Side& in, const Side& out, int
             from[c] = pass.offset(begin + c, in.strides);
             to[c] = pass.offset(begin + c, out.strides);
           }
-          const In* source = static_cast<const In*>(in.data);
-          for (int64_t j = 0; j < in_count; j++) {
-            for (int64_t c = 0; c < count; c++) dense[c * in_count + j] = source[from[c] + j * in_stride];
+          const bool in_place = direct && count == 1;
+          Out* result = in_place ? target + to[0] : made;
+          if (!in_place) {
+            for (int64_t j = 0; j < in_count; j++) {
+              for (int64_t c = 0; c < count; c++) dense[c * in_count + j] = source[from[c] + j * in_stride];
+            }
           }
-          for (int64_t c = 0; c < count; c++) fn(engine, dense + c * in_count, made + c * out_count);
-          T* parts = reinterpret_cast<T*>(made);
+          fn(engine, in_place ? source + from[0] : dense, result, count);
+          T* parts = reinterpret_cast<T*>(result);
           if (factor != T(1)) {
             const int64_t numbers = count * out_count * static_cast<int64_t>(sizeof(Out) / sizeof(T));
             for (int64_t i = 0; i < numbers; i++) parts[i] *= factor;
           }
-          Out* target = static_cast<Out*>(out.data);
-          for (int64_t j = 0; j < out_count; j++) {
-            for (int64_t c = 0; c < count; c++) target[to[c] + j * out_stride] = made[c * out_count + j];
+          if (!in_place) {
+            for (int64_t j = 0; j < out_count; j++) {
+              for (int64_t c = 0; c < count; c++) target[to[c] + j * out_stride] = made[c * out_count + j];
+            }
           }
         }
       } catch (const std::bad_alloc&) {
@@ -110,9 +119,10 @@ template <class T>
 mlxc_error* transform_axis(const AxisPass& pass, const Side& in, const Side& out, bool inverse,
                            double scale) {
   using Z = Complex<T>;
-  return run_lines<T, Z, Z>(pass, in, out, pass.n, pass.n, scale, [&](FftEngine<T>& engine, Z* from, Z* to) {
-    engine.transform(from, to, pass.n, inverse);
-  });
+  return run_lines<T, Z, Z>(pass, in, out, pass.n, pass.n, scale,
+                            [&](FftEngine<T>& engine, const Z* from, Z* to, int64_t count) {
+                              engine.transform(from, to, count, pass.n, inverse);
+                            });
 }
 
 mlxc_error* check_lengths(const char* op, const mlxc_view* view, const mlxc_axes& axes) {
@@ -166,9 +176,11 @@ mlxc_error* run_forward_real(const mlxc_kernel_call* call) {
   const int64_t n = in->shape[axis];
   const AxisPass pass("rfft", in->ndim, in->shape, axis, n);
   const Side result{out->host, out->strides};
-  mlxc_error* error = run_lines<T, T, Z>(
-      pass, {in->host, in->strides}, result, n, n / 2 + 1, p->axes.count == 1 ? p->scale : 1.0,
-      [&](FftEngine<T>& engine, T* from, Z* to) { engine.forward_real(from, to, n); });
+  mlxc_error* error = run_lines<T, T, Z>(pass, {in->host, in->strides}, result, n, n / 2 + 1,
+                                         p->axes.count == 1 ? p->scale : 1.0,
+                                         [&](FftEngine<T>& engine, const T* from, Z* to, int64_t count) {
+                                           engine.forward_real(from, to, count, n);
+                                         });
   if (error) return error;
   return transform_axes<T>("rfft", p->axes, 1, out->shape, out->ndim, result, result, false, p->scale);
 }
@@ -198,9 +210,10 @@ mlxc_error* run_inverse_real(const mlxc_kernel_call* call) {
   }
   const int axis = p->axes.items[p->axes.count - 1];
   const AxisPass pass("irfft", in->ndim, in->shape, axis, p->n);
-  return run_lines<T, Z, T>(
-      pass, source, {out->host, out->strides}, p->n / 2 + 1, p->n, p->scale,
-      [&](FftEngine<T>& engine, Z* from, T* to) { engine.inverse_real(from, to, p->n); });
+  return run_lines<T, Z, T>(pass, source, {out->host, out->strides}, p->n / 2 + 1, p->n, p->scale,
+                            [&](FftEngine<T>& engine, const Z* from, T* to, int64_t count) {
+                              engine.inverse_real(from, to, count, p->n);
+                            });
 }
 
 mlxc_error* run_fft(mlxc_backend_stream*, const mlxc_kernel_call* call) {
