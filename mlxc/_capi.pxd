@@ -171,6 +171,21 @@ cdef extern from "mlxc/transform.h" nogil:
                                     mlxc_arrays* gradients)
     mlxc_error* mlxc_grad(const mlxc_closure* fn, mlxc_array** inputs, size_t n_inputs, const size_t* argnums,
                           size_t n_argnums, mlxc_arrays* gradients)
+    ctypedef struct mlxc_custom:
+        size_t struct_size
+        mlxc_error* (*forward)(void* context, mlxc_array* const* inputs, size_t n_inputs,
+                               mlxc_arrays* outputs) noexcept nogil
+        mlxc_error* (*vjp)(void* context, mlxc_array* const* primals, size_t n_primals, mlxc_array* const* cotangents,
+                           mlxc_array* const* outputs, size_t n_outputs, mlxc_arrays* gradients) noexcept nogil
+        mlxc_error* (*jvp)(void* context, mlxc_array* const* primals, mlxc_array* const* tangents, size_t n_primals,
+                           mlxc_arrays* out_tangents) noexcept nogil
+        mlxc_error* (*vmap)(void* context, mlxc_array* const* inputs, const int32_t* axes, size_t n_inputs,
+                            mlxc_arrays* outputs) noexcept nogil
+        void* context
+        void (*release)(void* context) noexcept nogil
+    mlxc_error* mlxc_custom_call(const mlxc_custom* custom, mlxc_array** inputs, size_t n_inputs,
+                                 mlxc_arrays* outputs)
+    mlxc_error* mlxc_checkpoint(const mlxc_closure* fn, mlxc_array** inputs, size_t n_inputs, mlxc_arrays* outputs)
     mlxc_error* mlxc_depends(mlxc_array** inputs, size_t n_inputs, mlxc_array** dependencies,
                              size_t n_dependencies, mlxc_arrays* outputs)
     enum:

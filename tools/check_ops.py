@@ -43,6 +43,7 @@ PYTHON_NAMES = {
     "pinv": "linalg.pinv",
     "bitcast": "view",
     "conv": "conv_general",
+    "custom": "custom_function",
     "gather": "take",
     "scatter": "slice_update",
     "gather_axis": "take_along_axis",

@@ -102,7 +102,7 @@ TYPES = {
                      "global_scale global_scale_x global_scale_w",
     "str": "mode side indexing subscripts pad_mode spec",
     "str | None": "norm",
-    "Callable[..., Any]": "fun",
+    "Callable[..., Any]": "fun f",
     "Sequence[array]": "primals cotangents tangents arrays",
     "Any": "from_ to arg arg1 arg2 kind args operands arrays_and_dtypes exc memo state out max_version dl_device "
            "api_version shapes d val device_type",
@@ -234,7 +234,8 @@ RETURNS = {
     "array | tuple[array, ...]": "unique",
     "tuple[int, ...]": "broadcast_shapes",
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
-    "Callable[..., Any]": "compile import_function grad value_and_grad vmap jacobian hessian",
+    "Callable[..., Any]": "checkpoint compile import_function grad value_and_grad vmap jacobian hessian",
+    "custom_function": "custom_function.vjp custom_function.jvp custom_function.vmap",
     "tuple[list[array], list[array]]": "vjp jvp",
     "FunctionExporter": "exporter",
     "None": "disable_compile enable_compile export_function export_to_dot FunctionExporter.close "
@@ -308,6 +309,7 @@ PROPERTIES = {
     "iinfo": {"bits": "int", "dtype": "Dtype", "max": "int", "min": "int"},
 }
 CONSTRUCTORS = {
+    "custom_function": "f: Callable[..., Any]",
     "array": "val: Any, dtype: _Dtype = None",
     "Device": "type: DeviceType, index: int = 0",
     "ArrayLike": "arg: _SupportsArray, /",

@@ -67,6 +67,41 @@ typedef struct mlxc_batch_axes {
 MLXC_API mlxc_error* mlxc_vmap(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
                                const mlxc_batch_axes* axes, mlxc_arrays* outputs);
 
+/* ---- functions with rules of their own ---- */
+
+/* A function and how it is transformed. Every rule may be NULL: the transform then goes through what
+ * `forward` records. Each appends its results to the list; an error it returns is returned by the transform.
+ * With a vjp or jvp the function depends on its inputs only, as far as that transform is concerned. */
+typedef struct mlxc_custom {
+  size_t struct_size;
+  /* Called once, by mlxc_custom_call. */
+  mlxc_error* (*forward)(void* context, mlxc_array* const* inputs, size_t n_inputs, mlxc_arrays* outputs);
+  /* One gradient an input, of its shape. A NULL cotangent is zero. */
+  mlxc_error* (*vjp)(void* context, mlxc_array* const* primals, size_t n_primals,
+                     mlxc_array* const* cotangents, mlxc_array* const* outputs, size_t n_outputs,
+                     mlxc_arrays* gradients);
+  /* One tangent an output, of its shape. A NULL tangent is zero. */
+  mlxc_error* (*jvp)(void* context, mlxc_array* const* primals, mlxc_array* const* tangents, size_t n_primals,
+                     mlxc_arrays* out_tangents);
+  /* axes[i] is 0 where input i has the batch as a further first axis, else MLXC_NOT_BATCHED. The outputs have
+   * it as first axis, or have the shape of one example if they do not depend on the batch. */
+  mlxc_error* (*vmap)(void* context, mlxc_array* const* inputs, const int32_t* axes, size_t n_inputs,
+                      mlxc_arrays* outputs);
+  void* context;
+  /* Called once, from any thread, when no rule will be called any more (perhaps before mlxc_custom_call
+   * returns, also if it fails; not if the struct is refused for its size). May be NULL. */
+  void (*release)(void* context);
+} mlxc_custom;
+
+/* Calls the function and appends its outputs, which carry the rules. */
+MLXC_API mlxc_error* mlxc_custom_call(const mlxc_custom* custom, mlxc_array* const* inputs, size_t n_inputs,
+                                      mlxc_arrays* outputs);
+
+/* Calls the function and appends its outputs. A reverse sweep computes what leads to them again from the
+ * inputs, in place of keeping it. */
+MLXC_API mlxc_error* mlxc_checkpoint(const mlxc_closure* fn, mlxc_array* const* inputs, size_t n_inputs,
+                                     mlxc_arrays* outputs);
+
 /* ---- order of computation ---- */
 
 /* Appends to `outputs` the inputs as they are, computed only once all the dependencies are. */

@@ -129,6 +129,8 @@ FAMILY_MODULES = {
     "quantized_matmul": "cases_quantize",
     "grouped_matmul": "cases_grouped",
     "hadamard": "cases_grouped",
+    "custom": "cases_transform",
+    "checkpoint": "cases_transform",
 }
 
 

@@ -67,4 +67,29 @@ def _user_kernel() -> Iterator[Case]:
     yield Case("6x7", ((6, 7), (7,)), call, lambda a, b: a + b, result=lambda dtype: dtype, dtypes=dtypes)
 
 
-BUILDERS = {"depends": _depends, "call_program": _call_program, "user_kernel": _user_kernel}
+def _custom() -> Iterator[Case]:
+    @mx.custom_function
+    def product(a: mx.array, b: mx.array) -> mx.array:
+        return a * b
+
+    product.vjp(lambda primals, cotangent, output: (cotangent * primals[1], cotangent * primals[0]))
+    product.jvp(
+        lambda primals, tangents: sum(
+            (t * primals[1 - i] for i, t in enumerate(tangents) if t is not None), mx.zeros((4, 5), primals[0].dtype)
+        )
+    )
+    yield Case("product", ((4, 5), (4, 5)), product, lambda a, b: a * b, dtypes="f", differentiable=True)
+
+
+def _checkpoint() -> Iterator[Case]:
+    double = mx.checkpoint(lambda a: mx.square(a) * 2)
+    yield Case("twice the square", ((4, 5),), double, lambda a: a * a * 2, dtypes="f", differentiable=True)
+
+
+BUILDERS = {
+    "depends": _depends,
+    "call_program": _call_program,
+    "user_kernel": _user_kernel,
+    "custom": _custom,
+    "checkpoint": _checkpoint,
+}

@@ -88,6 +88,10 @@ def test_functions_are_batched_and_values_inside_cannot_be_read(build_program, r
     run_program(build_program("batching.c"))
 
 
+def test_functions_have_rules_of_their_own_and_contexts_are_released_once(build_program, run_program):
+    run_program(build_program("custom.c"))
+
+
 def test_cxx_program_wraps_the_library_in_values(build_program, run_program):
     assert mlxc.__version__ in run_program(build_program("embed.cc")).stdout
 
