@@ -12,6 +12,7 @@ from mlxc import _loader
 from mlxc._array import Array as array
 from mlxc._at import ArrayAt, ArrayIterator
 from mlxc._compile import *
+from mlxc._control import *
 from mlxc._convert import ArrayLike, asarray, from_dlpack
 from mlxc._custom import *
 from mlxc._device import (

@@ -198,6 +198,14 @@ cdef extern from "mlxc/transform.h" nogil:
     mlxc_error* mlxc_vmap(const mlxc_closure* fn, mlxc_array** inputs, size_t n_inputs, const mlxc_batch_axes* axes,
                           mlxc_arrays* outputs)
 
+cdef extern from "mlxc/control.h" nogil:
+    mlxc_error* mlxc_cond(mlxc_array* pred, const mlxc_closure* when_true, const mlxc_closure* when_false,
+                          mlxc_array** operands, size_t n_operands, mlxc_arrays* outputs)
+    mlxc_error* mlxc_while_loop(const mlxc_closure* condition, const mlxc_closure* body, mlxc_array** init,
+                                size_t n_init, mlxc_arrays* outputs)
+    mlxc_error* mlxc_scan(const mlxc_closure* body, mlxc_array** init, size_t n_init, mlxc_array** xs, size_t n_xs,
+                          int64_t length, int32_t reverse, mlxc_arrays* outputs)
+
 cdef extern from "mlxc/program.h" nogil:
     ctypedef struct mlxc_program:
         pass

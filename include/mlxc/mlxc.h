@@ -3,6 +3,7 @@
 #define MLXC_H
 
 #include "mlxc/array.h"
+#include "mlxc/control.h"
 #include "mlxc/device.h"
 #include "mlxc/kernel.h"
 #include "mlxc/ops.h"

@@ -130,6 +130,9 @@ FAMILY_MODULES = {
     "grouped_matmul": "cases_grouped",
     "hadamard": "cases_grouped",
     "custom": "cases_transform",
+    "cond": "cases_transform",
+    "while_loop": "cases_transform",
+    "scan_loop": "cases_transform",
     "checkpoint": "cases_transform",
 }
 

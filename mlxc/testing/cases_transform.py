@@ -86,10 +86,51 @@ def _checkpoint() -> Iterator[Case]:
     yield Case("twice the square", ((4, 5),), double, lambda a: a * a * 2, dtypes="f", differentiable=True)
 
 
+def _cond() -> Iterator[Case]:
+    def call(a: mx.array, b: mx.array) -> mx.array:
+        return mx.cond((a.real > 0).sum() > 8, lambda a, b: a * b, lambda a, b: b * 2, a, b)
+
+    def reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a * b if np.sum(np.real(a) > 0) > 8 else b * 2
+
+    yield Case("chosen", ((4, 5), (4, 5)), call, reference, result=lambda dtype: dtype, dtypes="f", differentiable=True)
+
+
+def _while_loop() -> Iterator[Case]:
+    def call(a: mx.array) -> mx.array:
+        return mx.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, a))[1]
+
+    for label, shape in {"4x5": (4, 5), "empty": (3, 0), "0-d": ()}.items():
+        yield Case(label, (shape,), call, lambda a: a * 8, result=lambda dtype: dtype, dtypes="f")
+
+
+def _scan_loop() -> Iterator[Case]:
+    def call(a: mx.array, b: mx.array) -> tuple[mx.array, mx.array]:
+        return mx.scan(lambda carry, x: (mx.maximum(carry, x), carry * 2), a, b)
+
+    def reference(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        before = np.maximum.accumulate(np.concatenate([a[None], b]))
+        return before[-1], before[:-1] * 2
+
+    for label, shape in {"4x5": (4, 5), "empty": (3, 0), "vector": (7,)}.items():
+        yield Case(
+            label,
+            (shape[1:], shape),
+            call,
+            reference,
+            result=lambda dtype: dtype,
+            dtypes="f",
+            differentiable=label == "4x5",
+        )
+
+
 BUILDERS = {
     "depends": _depends,
     "call_program": _call_program,
     "user_kernel": _user_kernel,
     "custom": _custom,
     "checkpoint": _checkpoint,
+    "cond": _cond,
+    "while_loop": _while_loop,
+    "scan": _scan_loop,
 }

@@ -92,6 +92,10 @@ def test_functions_have_rules_of_their_own_and_contexts_are_released_once(build_
     run_program(build_program("custom.c"))
 
 
+def test_control_flow_is_recorded_and_differentiated(build_program, run_program):
+    run_program(build_program("control_flow.c"))
+
+
 def test_cxx_program_wraps_the_library_in_values(build_program, run_program):
     assert mlxc.__version__ in run_program(build_program("embed.cc")).stdout
 

@@ -51,7 +51,7 @@ def central_differences(fn: Callable[..., float], arrays: list[np.ndarray], step
             for sign in (1, -1):
                 b = a.copy()
                 b[place] += sign * step
-                moved.append(fn(*arrays[:k], b, *arrays[k + 1:]))
+                moved.append(fn(*arrays[:k], b, *arrays[k + 1 :]))
             gradient[place] = (moved[0] - moved[1]) / (2 * step)
         gradients.append(gradient)
     return gradients
@@ -92,7 +92,8 @@ def check_gradients(fn: Function, *arrays: np.ndarray, second: bool = True) -> N
         alone = [to_mx(t if i == k else np.zeros_like(t)) for i, t in enumerate(tangents)]
         _, (tangent,) = mx.jvp(fn, primals, alone)
         assert (tangent * weights).sum().item() == pytest.approx(
-            float(np.sum(to_np(gradients[k]) * tangents[k])), rel=1e-9, abs=1e-9)
+            float(np.sum(to_np(gradients[k]) * tangents[k])), rel=1e-9, abs=1e-9
+        )
 
     if second:
         directions = [to_mx(t) for t in tangents]
@@ -161,8 +162,17 @@ def test_gradient_of_an_empty_slice_is_zero():
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 2)), ((5, 2, 3), (3, 2)), ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (3, 3, 2)),
-     ((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,)), ((2, 0), (0, 3))],
+    [
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (5, 3, 2)),
+        ((5, 2, 3), (3, 2)),
+        ((2, 3), (4, 3, 2)),
+        ((2, 1, 2, 3), (3, 3, 2)),
+        ((3,), (3, 4)),
+        ((2, 3), (3,)),
+        ((3,), (3,)),
+        ((2, 0), (0, 3)),
+    ],
 )
 def test_gradient_of_matmul(left, right):
     check_gradients(mx.matmul, draw(*left), draw(*right, seed=1))
