@@ -12,6 +12,7 @@ ordinary ModuleNotFoundError.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -54,6 +55,16 @@ class AliasLoader:
             module.__spec__ = alias.loader_state
 
 
+def load_part(name: str) -> ModuleType:
+    """`mlx.core` without an import of its own: MLX's other packages bring it along."""
+    if name not in ("core", *PACKAGES):
+        raise AttributeError(f"module 'mlx' has no attribute {name!r}")
+    try:
+        return import_module(f"mlx.{name}")
+    except ModuleNotFoundError as error:
+        raise AttributeError(f"module 'mlx' has no attribute {name!r}: {error}") from None
+
+
 class RootLoader:
     """Makes the package `mlx`, which is empty but for its submodules."""
 
@@ -62,6 +73,7 @@ class RootLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__doc__ = "Another name for mlxc, made by mlxc.compat."
+        module.__dict__["__getattr__"] = load_part
 
 
 class Finder:

@@ -58,6 +58,13 @@ def test_numpy_reads_every_dtype_and_shape(dtype):
         np.testing.assert_array_equal(got, a)
 
 
+def test_reads_the_headers_that_mlx_writes():
+    raw = file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, )}        \n", bytes(24))
+    assert load(raw).shape == (2, 3)
+    raw = file_of("{'descr': '<f4', 'fortran_order': True, 'shape': ()} \n", bytes(4))
+    assert load(raw).shape == ()
+
+
 def test_views_are_saved_as_they_look():
     a = mx.arange(24).reshape(2, 3, 4).transpose(2, 0, 1)[::-1, :, ::2]
     np.testing.assert_array_equal(np.load(io.BytesIO(saved(a))), np.array(a))

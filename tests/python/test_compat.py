@@ -66,6 +66,20 @@ else:
 """)
 
 
+def test_the_parts_of_mlx_are_attributes_without_an_import_of_their_own():
+    run_installed("""
+import mlx.utils
+assert mlx.core is mlxc
+for name in ("unheard", "data"):
+    try:
+        getattr(mlx, name)
+    except AttributeError as error:
+        assert name in str(error)
+    else:
+        raise SystemExit(name)
+""")
+
+
 def test_packages_that_mlxc_lacks_are_missing_under_both_names():
     run_installed("""
 from importlib.util import find_spec

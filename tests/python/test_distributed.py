@@ -34,6 +34,14 @@ def test_collectives_are_followed_by_gradients(name):
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_are_batched_and_compiled(name):
+    function = getattr(mx.distributed, name)
+    x = mx.arange(6.0).reshape(2, 3)
+    assert mx.vmap(lambda row: function(row * 2))(x).tolist() == (x * 2).tolist()
+    assert mx.compile(lambda a: function(a) + 1)(x).tolist() == (x + 1).tolist()
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
 def test_the_result_changes_without_the_argument(name):
     x = mx.array([1, 2])
     y = getattr(mx.distributed, name)(x)
