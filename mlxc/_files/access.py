@@ -43,7 +43,10 @@ def open_to_write(file: Any, extension: str, function: str) -> Iterator[BinaryIO
     path = path_of(file)
     if path is None:
         check_method(file, "write", function)
-        yield file
+        if isinstance(file, io.RawIOBase):
+            yield from write_whole(file)
+        else:
+            yield file
         return
     path = os.path.realpath(path if path.endswith(extension) else path + extension)
     try:
@@ -74,11 +77,24 @@ def open_to_write(file: Any, extension: str, function: str) -> Iterator[BinaryIO
     keep_rename(folder)
 
 
+def write_whole(file: io.RawIOBase) -> Iterator[BinaryIO]:
+    """A raw file may take a part of what it is given; a buffer before it goes on until all is written."""
+    buffered = io.BufferedWriter(file)
+    try:
+        yield buffered
+        buffered.flush()
+    finally:
+        buffered.detach()
+
+
 def keep_rename(folder: str) -> None:
     """Makes a rename outlast a loss of power, where the system lets a folder be opened."""
     if os.name != "posix":
         return
-    handle = os.open(folder, os.O_RDONLY)
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder that can be written to but not be read
+        return
     try:
         os.fsync(handle)
     except OSError as error:
@@ -111,9 +127,9 @@ def map_bytes(file: Any, function: str) -> memoryview:
                 mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
                 return memoryview(mapped)[opened.tell() :]
         data = opened.read()
-    if not isinstance(data, bytes):
+    if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"[{function}] {name_of(file)} must be opened in binary mode")
-    return memoryview(data)
+    return memoryview(data).toreadonly()
 
 
 def remaining_size(file: BinaryIO) -> int | None:
