@@ -12,7 +12,7 @@ from mlxc._capi cimport MLXC_BOOL, MLXC_MAX_NDIM, int64_t, mlxc_array, mlxc_dtyp
 from mlxc._dtype cimport Dtype
 
 from mlxc._dtype import float64, uint8, uint16, uint32, uint64
-from mlxc._ops_elementwise import view
+from mlxc._ops_elementwise import contiguous, view
 from mlxc._ops_shape import reshape
 
 cdef dict PLAIN = {1: uint8, 2: uint16, 4: uint32, 8: uint64, 16: float64}
@@ -98,4 +98,7 @@ def bytes_of_array(Array a):
     protocol does not know are shown as unsigned integers."""
     if mlxc_dtype_size(a.dtype.code) * a.size == 0:
         return b""
-    return memoryview(view(reshape(a, (-1,)), PLAIN[a.dtype.size]))
+    plain = view(reshape(a, (-1,)), PLAIN[a.dtype.size])
+    lent = memoryview(plain)
+    # Of one axis a view with steps stays one; a file takes bytes without gaps.
+    return lent if lent.c_contiguous else memoryview(contiguous(plain))
