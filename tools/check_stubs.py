@@ -409,6 +409,7 @@ def special_text(name: str) -> str | None:
         "__getitem__": "    def __getitem__(self, key: Any, /) -> {item}: ...\n",
         "__setitem__": "    def __setitem__(self, key: Any, value: Any, /) -> None: ...\n",
         "__contains__": "    def __contains__(self, value: Any, /) -> builtins.bool: ...\n",
+        "__call__": "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n",
     }.get(name)
 
 

@@ -32,10 +32,11 @@ class Row:
     view: bool
     decompose: str  # the rule's name, "" where there is none
     run: str  # the name of the core's rule that runs it without a kernel, else ""
+    forward_only: bool  # its vjp rule only says why there is none
 
     @property
     def has_vjp(self) -> bool:
-        return not self.vjp.startswith("none")
+        return not self.vjp.startswith("none") and not self.forward_only
 
     @property
     def has_jvp(self) -> bool:
@@ -71,6 +72,7 @@ def _read_row(name: str, row: dict) -> Row:
         view=row.get("view", False),
         decompose=row.get("decompose", ""),
         run=row.get("run", ""),
+        forward_only=row.get("forward_only", False),
     )
 
 
