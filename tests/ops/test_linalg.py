@@ -395,3 +395,33 @@ def test_the_standards_extension_is_complete_and_takes_its_arguments() -> None:
         for keyword, parameter in wanted.items():
             assert keyword in given, f"{name} lacks {keyword}"
             assert given[keyword].default == parameter.default, f"{name}: default of {keyword}"
+
+
+# ---- random.multivariate_normal -----------------------------------------------------------------
+
+
+def test_a_key_gives_the_gaussian_vectors_that_mlx_draws() -> None:
+    cov = mx.array([[1.0, 0.5], [0.5, 2.0]])
+    drawn = mx.random.multivariate_normal(mx.zeros(2), cov, [3], key=mx.random.key(0))
+    # mlx 0.32.4
+    expected = [[-0.086416617, -1.7551874], [0.89771754, 1.8834305], [0.21428101, -0.1128055]]
+    assert np.allclose(np.array(drawn), expected, atol=1e-6)
+
+
+def test_gaussian_vectors_have_their_mean_and_covariance() -> None:
+    mean, cov = np.array([1.0, -2.0, 0.5]), np.array([[2.0, 0.6, 0], [0.6, 1, -0.3], [0, -0.3, 0.5]])
+    given = to_mx(mean), to_mx(cov)
+    drawn = np.array(mx.random.multivariate_normal(*given, [200_000], dtype=mx.float64, key=mx.random.key(5)))
+    assert drawn.dtype == np.float64
+    assert np.allclose(drawn.mean(0), mean, atol=0.02) and np.allclose(np.cov(drawn.T), cov, atol=0.03)
+
+
+def test_shapes_of_gaussian_vectors() -> None:
+    draw_vectors = mx.random.multivariate_normal
+    assert draw_vectors(mx.zeros((4, 1, 2)), mx.ones((3, 2, 2))).shape == (4, 3, 2)
+    assert draw_vectors(mx.zeros(2), mx.ones((3, 2, 2)), (5, 3)).shape == (5, 3, 2)
+    for mean, cov, shape in (((2,), (3, 3), []), ((2,), (2,), []), ((4, 2), (3, 2, 2), []), ((2,), (3, 2, 2), (2,))):
+        with pytest.raises(ValueError, match=r"shape"):
+            draw_vectors(mx.zeros(mean), mx.zeros(cov), shape)
+    with pytest.raises(ValueError, match="float32 or float64"):
+        draw_vectors(mx.zeros(2), mx.eye(2), dtype=mx.float16)

@@ -268,3 +268,48 @@ def test_a_gaussian_is_differentiated_through_its_covariance() -> None:
         return mx.random.multivariate_normal(m, half @ half.mT, [5], dtype=mx.float64, key=key)
 
     check(draws, mean, np.linalg.cholesky(cov))
+
+
+# ---- together with other transforms -------------------------------------------------------------
+
+
+@BOTH
+def test_batched_equations_share_what_is_not_batched(dtype: str) -> None:
+    a, b = draw(5, 3, 3, dtype=dtype) + 3 * np.eye(3), draw(4, 5, 3, 2, dtype=dtype)
+    shared = mx.vmap(LA.solve, in_axes=(None, 1))(to_mx(a[0]), to_mx(b))
+    assert np.allclose(np.array(shared), np.linalg.solve(a[0], np.moveaxis(b, 1, 0)))
+    both = mx.vmap(LA.solve, in_axes=(0, 1))(to_mx(a), to_mx(b))
+    assert np.allclose(np.array(both), np.linalg.solve(a[:, None], np.moveaxis(b, 1, 0)))
+
+
+def test_vmap_of_a_gradient_equals_the_loop() -> None:
+    batch = draw(4, 3, 3)
+    functions = {
+        "det": LA.det,
+        "svd": lambda x: LA.svd(x).U[..., :1].sum() ** 2,
+        "eig": lambda x: mx.abs(LA.eig(x).eigenvectors).sum(),
+        "lu": lambda x: LA.lu(x)[1].sum(),
+        "pinv": lambda x: LA.pinv(x).sum(),
+        "log": lambda x: LA.slogdet(x).logabsdet,
+    }
+    for name, function in functions.items():
+        got = np.array(mx.vmap(mx.grad(function))(to_mx(batch)))
+        loop = np.stack([np.array(mx.grad(function)(to_mx(a))) for a in batch])
+        assert np.allclose(got, loop, atol=1e-9), name
+
+
+def test_the_hessian_of_a_determinant_is_that_of_its_polynomial() -> None:
+    hessian = np.array(mx.hessian(LA.det)(to_mx(np.eye(2)))).reshape(4, 4)
+    assert np.allclose(hessian, [[0, 0, 0, 1], [0, 0, -1, 0], [0, -1, 0, 0], [1, 0, 0, 0]])
+
+
+def test_compiled_linear_algebra_and_its_gradient_equal_the_recorded_ones() -> None:
+    def loss(a: mx.array, b: mx.array) -> mx.array:
+        return (LA.solve(a @ a.mT + mx.eye(3), b) ** 2).sum() + LA.slogdet(a).logabsdet
+
+    a, b = mx.array(draw(3, 3).astype(np.float32)), mx.array(draw(3, 2).astype(np.float32))
+    compiled = mx.compile(mx.value_and_grad(loss))
+    for got, expected in zip(compiled(a, b), mx.value_and_grad(loss)(a, b), strict=True):
+        assert np.allclose(np.array(got), np.array(expected), rtol=1e-4)
+    with pytest.raises(ValueError, match="singular"):
+        mx.eval(mx.compile(LA.inv)(mx.zeros((2, 2))))

@@ -16,35 +16,64 @@ namespace {
 
 using Wide = std::complex<double>;
 
-/* The determinant of factored matrices as phase and logarithm, or as a product. */
+/* a b without the recovery of infinities that std::complex does. */
+Wide multiply(const Wide& a, const Wide& b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+/* A factored matrix, and whether it has an exact zero on its diagonal. */
 template <class T>
-struct Determinant {
-  Wide product{1}, phase{1};
-  double log_size = 0;
+struct Factored {
+  const T* factors;
+  const int* pivots;
+  int64_t n;
+  bool singular;
 
-  Determinant(const T* factors, const int* pivots, int64_t n, bool singular) {
-    for (int64_t i = 0; i < n; i++) {
-      const Wide x = to_wide(factors[i * (n + 1)]);
-      const double size = std::abs(x), turn = pivots[i] != i + 1 ? -1 : 1;
-      product = multiply(product, turn * x);
-      phase = multiply(phase, turn * (size > 0 ? x / size : x));
-      log_size += std::log(size);
-    }
-    if (singular) {
-      product = phase = 0;
-      log_size = -std::numeric_limits<double>::infinity();
-    }
-  }
-
- private:
-  /* Without the recovery of infinities that std::complex does. */
-  static Wide multiply(const Wide& a, const Wide& b) {
-    if constexpr (!is_complex<T>) return a.real() * b.real();
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  }
+  double turn(int64_t i) const { return pivots[i] != i + 1 ? -1 : 1; }
+  const T& diagonal(int64_t i) const { return factors[i * (n + 1)]; }
 };
 
-/* Factors each matrix and hands its determinant to store(i, determinant). */
+template <class T>
+Wide determinant_of(const Factored<T>& matrix) {
+  if (matrix.singular) return 0;
+  if constexpr (is_complex<T>) {
+    Wide product = 1;
+    for (int64_t i = 0; i < matrix.n; i++)
+      product = multiply(product, matrix.turn(i) * to_wide(matrix.diagonal(i)));
+    return product;
+  } else {
+    double product = 1;
+    for (int64_t i = 0; i < matrix.n; i++) product *= matrix.turn(i) * matrix.diagonal(i);
+    return product;
+  }
+}
+
+/* The determinant's sign or phase, and the logarithm of its magnitude. */
+template <class T>
+Wide sign_and_logarithm_of(const Factored<T>& matrix, double* logarithm) {
+  *logarithm = matrix.singular ? -std::numeric_limits<double>::infinity() : 0;
+  if (matrix.singular) return 0;
+  if constexpr (is_complex<T>) {
+    Wide phase = 1;
+    for (int64_t i = 0; i < matrix.n; i++) {
+      const Wide x = to_wide(matrix.diagonal(i));
+      const double size = std::abs(x);
+      phase = multiply(phase, matrix.turn(i) * (x / size));
+      *logarithm += std::log(size);
+    }
+    return phase;
+  } else {
+    double sign = 1;
+    for (int64_t i = 0; i < matrix.n; i++) {
+      const double x = static_cast<double>(matrix.diagonal(i));
+      sign *= x < 0 ? -matrix.turn(i) : x > 0 ? matrix.turn(i) : x;
+      *logarithm += std::log(std::fabs(x));
+    }
+    return sign;
+  }
+}
+
+/* Calls store(i, factored) for each matrix. */
 template <class T, class F>
 mlxc_error* factor_each(const char* op, const Lapack* lapack, const mlxc_kernel_call* call, const F& store) {
   const Batch<T> a(call->inputs[0]);
@@ -62,7 +91,7 @@ mlxc_error* factor_each(const char* op, const Lapack* lapack, const mlxc_kernel_
                              a.load_rows(i, factors);
                              routines.getrf(&n, &n, factors, &lead, pivots, &info);
                            }
-                           store(i, Determinant<T>(factors, pivots, side, info > 0));
+                           store(i, Factored<T>{factors, pivots, side, info > 0});
                            return info >= 0;
                          });
 }
@@ -70,8 +99,8 @@ mlxc_error* factor_each(const char* op, const Lapack* lapack, const mlxc_kernel_
 template <class T>
 mlxc_error* make_det(const Lapack* lapack, const mlxc_kernel_call* call) {
   const Batch<T> out(call->outputs[0], 0);
-  return factor_each<T>("linalg.det", lapack, call, [&](int64_t i, const Determinant<T>& determinant) {
-    *out.item(i) = from_wide<T>(determinant.product);
+  return factor_each<T>("linalg.det", lapack, call, [&](int64_t i, const Factored<T>& matrix) {
+    *out.item(i) = from_wide<T>(determinant_of(matrix));
   });
 }
 
@@ -79,9 +108,10 @@ template <class T>
 mlxc_error* make_slogdet(const Lapack* lapack, const mlxc_kernel_call* call) {
   const Batch<T> sign(call->outputs[0], 0);
   const Batch<Real<T>> log_size(call->outputs[1], 0);
-  return factor_each<T>("linalg.slogdet", lapack, call, [&](int64_t i, const Determinant<T>& determinant) {
-    *sign.item(i) = from_wide<T>(determinant.phase);
-    *log_size.item(i) = static_cast<Real<T>>(determinant.log_size);
+  return factor_each<T>("linalg.slogdet", lapack, call, [&](int64_t i, const Factored<T>& matrix) {
+    double logarithm = 0;
+    *sign.item(i) = from_wide<T>(sign_and_logarithm_of(matrix, &logarithm));
+    *log_size.item(i) = static_cast<Real<T>>(logarithm);
   });
 }
 
@@ -123,11 +153,12 @@ int decompose(const LapackTable<T, Real<T>>& routines, int n, const SvdRoom<T>& 
 }
 
 template <class T>
-Wide determinant_of(const LapackTable<T, Real<T>>& routines, const T* unitary, int n, T* copy, int* pivots) {
+Wide factor_and_multiply(const LapackTable<T, Real<T>>& routines, const T* unitary, int n, T* copy,
+                         int* pivots) {
   std::copy(unitary, unitary + static_cast<int64_t>(n) * n, copy);
   int info = 0;
   routines.getrf(&n, &n, copy, &n, pivots, &info);
-  return Determinant<T>(copy, pivots, n, info > 0).product;
+  return determinant_of(Factored<T>{copy, pivots, n, info > 0});
 }
 
 template <class T>
@@ -177,7 +208,7 @@ mlxc_error* make_cofactors(const Lapack* lapack, const mlxc_kernel_call* call) {
         int result = 0;
         routines.getrf(&n, &n, cofactors, &n, svd.iwork, &result);
         if (result == 0) {
-          const Wide det = Determinant<T>(cofactors, svd.iwork, side, false).product;
+          const Wide det = determinant_of(Factored<T>{cofactors, svd.iwork, side, false});
           routines.getri(&n, cofactors, &n, svd.iwork, svd.work, &lwork, &result);
           if (result == 0 && norm_of(svd.matrix, side) * norm_of(cofactors, side) < kWellConditioned) {
             for (int64_t j = 0; j < area; j++) cofactors[j] = from_wide<T>(det * to_wide(cofactors[j]));
@@ -185,8 +216,8 @@ mlxc_error* make_cofactors(const Lapack* lapack, const mlxc_kernel_call* call) {
           }
         }
         if (decompose<T>(routines, n, svd) != 0) return false;
-        const Wide phase = determinant_of(routines, svd.u, n, svd.matrix, svd.iwork) *
-                           determinant_of(routines, svd.vh, n, svd.matrix, svd.iwork);
+        const Wide phase = factor_and_multiply(routines, svd.u, n, svd.matrix, svd.iwork) *
+                           factor_and_multiply(routines, svd.vh, n, svd.matrix, svd.iwork);
         /* Of a = u s vh the cofactors are det(u vh) conj(u) e conj(vh), e[k] the product of the other values.
          */
         std::fill(cofactors, cofactors + area, T{});

@@ -89,7 +89,8 @@ int solve_general(const LapackTable<T, T>& routines, const char* job, int n, T* 
                   T* work, int lwork, T*, Complex<T>* values) {
   int info = 0;
   const int one = 1;
-  routines.geev_real("N", job, &n, a, &n, parts, parts + n, nullptr, &one, vectors, &n, work, &lwork, &info,
+  T* imaginary = lwork == -1 ? parts : parts + n; /* a question for the size brings no memory */
+  routines.geev_real("N", job, &n, a, &n, parts, imaginary, nullptr, &one, vectors, &n, work, &lwork, &info,
                      1, 1);
   if (lwork == -1) return info;
   for (int i = 0; i < n; i++) values[i] = Complex<T>{parts[i], parts[n + i]};
