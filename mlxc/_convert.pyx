@@ -62,6 +62,8 @@ cdef mlxc_array* convert(object value, int dtype, bint lists) except NULL:
 cdef bint is_array_like(object value):
     if value is None or isinstance(value, (str, bytes, bytearray, list, tuple, dict, set)):
         return False
+    if hasattr(value, "__pandas_priority__"):
+        return False  # an operator beside a table is the table's: it keeps its index
     return hasattr(value, "__mlx_array__") or PyObject_CheckBuffer(value) or hasattr(value, "__dlpack__") \
         or hasattr(value, "__array__")
 

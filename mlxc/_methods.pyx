@@ -139,7 +139,7 @@ def install(module):
     _add_methods(methods)
     name_errors(methods.values())
     # Not the transforms: they call the user's code, whose errors are not theirs.
-    name_errors([f for f in vars(module).values() if getattr(f, "__module__", "").startswith(NAMED_MODULES)])
+    name_errors([f for f in vars(module).values() if (getattr(f, "__module__", None) or "").startswith(NAMED_MODULES)])
 
 
 NAMED_MODULES = ("mlxc._ops_", "mlxc._einsum", "mlxc._convert", "mlxc._promotion")

@@ -58,9 +58,27 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return mx.full(shape, fill_value, dtype, device=device)
 
 
+# In the shape of an array is on its device too, where none is named.
+
+
 def full_like(x, /, fill_value, *, dtype=None, device=None):
     """A value in the shape of another array; see mlxc.full_like."""
-    return mx.full_like(x, fill_value, dtype, device=device)
+    return mx.full_like(x, fill_value, dtype, device=device or x.device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """Zeros in the shape of another array; see mlxc.zeros_like."""
+    return mx.zeros_like(x, dtype, device=device or x.device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """Ones in the shape of another array; see mlxc.ones_like."""
+    return mx.ones_like(x, dtype, device=device or x.device)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    """An array in the shape of another one, whose values are of no account; see mlxc.empty_like."""
+    return mx.empty_like(x, dtype, device=device or x.device)
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
