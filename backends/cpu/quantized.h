@@ -24,6 +24,22 @@ typedef int32_t Ints __attribute__((vector_size(32), aligned(4), may_alias));
 /* Codes of one unit of unpacking. */
 constexpr int64_t kUnit = 32;
 
+/* sum += a b, rounded once where the CPU can. By reference: vectors wider than registers are no return
+ * values. */
+MLXC_INLINE void add_product(const Floats& a, const Floats& b, Floats& sum) {
+#if defined(__FMA__)
+  sum = (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+#elif defined(__aarch64__)
+  const auto* x = reinterpret_cast<const float32x4_t*>(&a);
+  const auto* y = reinterpret_cast<const float32x4_t*>(&b);
+  auto* to = reinterpret_cast<float32x4_t*>(&sum);
+  to[0] = vfmaq_f32(to[0], x[0], y[0]);
+  to[1] = vfmaq_f32(to[1], x[1], y[1]);
+#else
+  sum += a * b;
+#endif
+}
+
 template <class T>
 MLXC_INLINE T read_bytes(const uint8_t* from) {
   T value;

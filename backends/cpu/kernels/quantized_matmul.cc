@@ -68,8 +68,8 @@ MLXC_INLINE void multiply_codes(const uint8_t* codes, const float* scales, int64
       const float first = scales[g], second = whole ? scales[g + 1] : 0.0f;
       for (int m = 0; m < M; m++) {
         const Floats* at = reinterpret_cast<const Floats*>(x + m * x_row + g * 16);
-        total[m] = multiply_add<Floats>(w[0] * at[0] + w[1] * at[1], Floats{} + first, total[m]);
-        total[m] = multiply_add<Floats>(w[2] * at[2] + w[3] * at[3], Floats{} + second, total[m]);
+        add_product(w[0] * at[0] + w[1] * at[1], Floats{} + first, total[m]);
+        add_product(w[2] * at[2] + w[3] * at[3], Floats{} + second, total[m]);
       }
     }
   } else {
@@ -82,14 +82,14 @@ MLXC_INLINE void multiply_codes(const uint8_t* codes, const float* scales, int64
         codes += kUnit * Bits / 8;
         for (int m = 0; m < M; m++) {
           const Floats* at = reinterpret_cast<const Floats*>(x + m * x_row + (g * units + u) * kUnit);
-          even[m] = multiply_add<Floats>(w[0], at[0], even[m]);
-          odd[m] = multiply_add<Floats>(w[1], at[1], odd[m]);
-          even[m] = multiply_add<Floats>(w[2], at[2], even[m]);
-          odd[m] = multiply_add<Floats>(w[3], at[3], odd[m]);
+          add_product(w[0], at[0], even[m]);
+          add_product(w[1], at[1], odd[m]);
+          add_product(w[2], at[2], even[m]);
+          add_product(w[3], at[3], odd[m]);
         }
       }
       for (int m = 0; m < M; m++) {
-        total[m] = multiply_add<Floats>(even[m] + odd[m], Floats{} + scales[g], total[m]);
+        add_product(even[m] + odd[m], Floats{} + scales[g], total[m]);
       }
     }
   }
@@ -172,7 +172,7 @@ MLXC_INLINE void add_rows(const Rows<float>& x, int64_t m, const QuantizedMatrix
       for (int k = 0; k < M; k++) {
         for (int v = 0; v < 4; v++) {
           Floats* to = reinterpret_cast<Floats*>(sums + k * sum_row + place + 8 * v);
-          *to = multiply_add<Floats>(unpacked[v], Floats{} + left[k] * (v < 2 ? low : high), *to);
+          add_product(unpacked[v], Floats{} + left[k] * (v < 2 ? low : high), *to);
         }
       }
     };

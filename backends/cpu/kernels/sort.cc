@@ -66,6 +66,12 @@ mlxc_error* for_each_lane(const Lanes& lanes, const F& fn) {
   return failed.load() ? make_memory_error(bytes) : nullptr;
 }
 
+/* Calls fn(begin, end) over the elements of one lane: on all threads if it is sorted in several chunks. */
+template <class F>
+void for_each_piece(int64_t n, int64_t chunks, const F& fn) {
+  parallel_for(n, (n + chunks - 1) / chunks, fn);
+}
+
 /* Whether there are enough short lanes to sort them side by side. */
 template <class E>
 bool fits_network(const Lanes& lanes) {
@@ -140,36 +146,41 @@ mlxc_error* sort_values(const mlxc_view* a, const mlxc_view* out, int axis) {
   } else {
     using E = KeyOf<T>;
     const int64_t stride = lanes.stride, out_stride = lanes.out_stride;
-    auto finish = [&](int64_t from_offset, int64_t to_offset, E* sorted) {
+    auto finish = [&](int64_t from_offset, int64_t to_offset, E* sorted, int64_t chunks) {
       const T* from = data<const T>(a) + from_offset;
       T* to = data<T>(out) + to_offset;
       if constexpr (has_nan<T>) {
         const E* zero = std::lower_bound(sorted, sorted + n, kNegativeZero<T>);
         if (zero != sorted + n && *zero == kNegativeZero<T>) restore_zeros(from, stride, n, sorted);
       }
-      if (out_stride == 1) {
-        for (int64_t i = 0; i < n; i++) to[i] = value_of_key<T>(sorted[i]);
-      } else {
-        for (int64_t i = 0; i < n; i++) to[i * out_stride] = value_of_key<T>(sorted[i]);
-      }
+      for_each_piece(n, chunks, [&](int64_t begin, int64_t end) {
+        if (out_stride == 1) {
+          for (int64_t i = begin; i < end; i++) to[i] = value_of_key<T>(sorted[i]);
+        } else {
+          for (int64_t i = begin; i < end; i++) to[i * out_stride] = value_of_key<T>(sorted[i]);
+        }
+      });
     };
     if (fits_network<E>(lanes)) {
       auto load = [&](int64_t offset, E* column) {
         const T* from = data<const T>(a) + offset;
         for (int64_t i = 0; i < n; i++) column[i * kColumns<E>] = order_key(from[i * stride]);
       };
-      return sort_side_by_side<E>(lanes, load, finish);
+      return sort_side_by_side<E>(lanes, load,
+                                  [&](int64_t from, int64_t to, E* sorted) { finish(from, to, sorted, 1); });
     }
     return for_each_lane<E>(
         lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
           const T* from = data<const T>(a) + from_offset;
           E* MLXC_RESTRICT keys = room.elements;
-          if (stride == 1) {
-            for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i]);
-          } else {
-            for (int64_t i = 0; i < n; i++) keys[i] = order_key(from[i * stride]);
-          }
-          finish(from_offset, to_offset, sort_dense(room, n, kRankBits<T>, chunks));
+          for_each_piece(n, chunks, [&](int64_t begin, int64_t end) {
+            if (stride == 1) {
+              for (int64_t i = begin; i < end; i++) keys[i] = order_key(from[i]);
+            } else {
+              for (int64_t i = begin; i < end; i++) keys[i] = order_key(from[i * stride]);
+            }
+          });
+          finish(from_offset, to_offset, sort_dense(room, n, kRankBits<T>, chunks), chunks);
         });
   }
 }
@@ -197,9 +208,13 @@ mlxc_error* sort_places(const mlxc_view* a, const mlxc_view* out, int axis) {
       lanes, [&](const SortRoom<E>& room, int64_t chunks, int64_t from_offset, int64_t to_offset) {
         const T* from = data<const T>(a) + from_offset;
         uint32_t* to = data<uint32_t>(out) + to_offset;
-        for (int64_t i = 0; i < n; i++) room.elements[i] = rank_value(from[i * lanes.stride], i);
+        for_each_piece(n, chunks, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; i++) room.elements[i] = rank_value(from[i * lanes.stride], i);
+        });
         const E* sorted = sort_dense(room, n, kRankBits<T>, chunks);
-        for (int64_t i = 0; i < n; i++) to[i * lanes.out_stride] = sorted[i].place();
+        for_each_piece(n, chunks, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; i++) to[i * lanes.out_stride] = sorted[i].place();
+        });
       });
 }
 
