@@ -354,8 +354,8 @@ mlxc_error* mlxc_broadcast_shapes(int32_t ndim_a, const int64_t* a, int32_t ndim
 
 const char* mlxc_version(void) { return "0.1.0"; }
 int32_t mlxc_has_feature(const char* name) {
-  static const char* const features[] = {"vjp",         "jvp", "grad", "vmap", "async_eval", "interrupt_hook",
-                                         "memory_guard"};
+  static const char* const features[] = {
+      "vjp", "jvp", "grad", "vmap", "async_eval", "interrupt_hook", "memory_guard", "programs"};
   for (const char* feature : features)
     if (name && std::strcmp(name, feature) == 0) return 1;
   return 0;

@@ -30,7 +30,7 @@ class ProgramCall : public Attachment {
   void run(Node* node) {
     const Program& program = *program_;
     if (!frame_) {
-      frame_ = take_frame();
+      frame_ = take_frame(node->stream->device);
       frame_->load(node->inputs_data(), node->stream);
     }
     try {
@@ -49,16 +49,30 @@ class ProgramCall : public Attachment {
   }
 
  private:
-  std::unique_ptr<Frame> take_frame() {
+  std::unique_ptr<Frame> take_frame(Device* device) {
     {
       std::lock_guard hold(program_->lock);
-      if (!program_->frames.empty()) {
-        std::unique_ptr<Frame> frame = std::move(program_->frames.back());
-        program_->frames.pop_back();
+      auto& frames = program_->frames;
+      for (size_t i = frames.size(); i-- > 0;) {
+        if (frames[i]->device() != device) continue;
+        std::unique_ptr<Frame> frame = std::move(frames[i]);
+        frames.erase(frames.begin() + static_cast<ptrdiff_t>(i));
         return frame;
       }
     }
-    return std::make_unique<Frame>(*program_);
+    return std::make_unique<Frame>(*program_, plan_for(device));
+  }
+
+  std::shared_ptr<const Plan> plan_for(Device* device) {
+    {
+      std::lock_guard hold(program_->lock);
+      for (const auto& plan : program_->plans)
+        if (plan->device == device) return plan;
+    }
+    std::shared_ptr<const Plan> made = make_plan(*program_, device);
+    std::lock_guard hold(program_->lock);
+    program_->plans.push_back(made);
+    return made;
   }
 
   void give_frame() noexcept {

@@ -18,6 +18,7 @@
 namespace mlxc {
 
 class Frame;
+struct Plan;
 
 struct Program : std::enable_shared_from_this<Program> {
   // A value: slots are numbered inputs first, then constants, then what the steps make in their order.
@@ -72,6 +73,7 @@ struct Program : std::enable_shared_from_this<Program> {
 
   // ---- kept between calls, under the lock ----
   mutable std::mutex lock;
+  mutable std::vector<std::shared_ptr<const Plan>> plans;  // one a device
   mutable std::vector<std::unique_ptr<Frame>> frames;
   mutable std::vector<std::shared_ptr<const Program>> specialised;  // for other shapes, latest first
   mutable std::atomic<bool> constants_ready{false};
@@ -91,8 +93,9 @@ std::vector<Array> call_program(const ProgramPtr& program, std::span<const Array
 // Records the steps one by one.
 std::vector<Array> replay_program(const Program& program, std::span<const Array> inputs);
 
-// While a shapeless trace runs on this thread, somebody asked for the size of a traced array: what the answer
-// was used for nobody knows, so the trace holds for these shapes only.
+// Somebody asked for the size of a traced array. What the answer was used for nobody knows; so if a shapeless
+// trace runs on this thread, it holds for these shapes only. Shape rules call it where a parameter depends on
+// sizes, transforms because their rules ask.
 void note_shape_read() noexcept;
 
 }  // namespace mlxc

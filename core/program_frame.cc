@@ -32,39 +32,46 @@ void drop_buffer(Node* node) noexcept {
 
 }  // namespace
 
-Frame::Frame(const Program& program) : program_(program) {
-  slots_.resize(program.slots.size());
-  uses_.resize(program.slots.size());
-  for (uint32_t slot : program.step_inputs) uses_[slot]++;
+Frame::Frame(const Program& program, std::shared_ptr<const Plan> plan)
+    : program_(program), plan_(std::move(plan)), slots_(program.slots.size()), uses_(program.slots.size()) {
+  for (const Plan::Unit& unit : plan_->units)
+    for (uint32_t slot : unit.inputs) uses_[slot]++;
   for (uint32_t slot : program.outputs) uses_[slot]++;
   for (uint32_t i = 0; i < program.first_made(); i++) slots_[i] = make_slot(program.slots[i], 0, 0);
   for (uint32_t i = program.n_inputs; i < program.first_made(); i++) uses_[i]++;  // constants stay
-  for (const Program::Step& step : program.steps) {
-    const int n_inputs = static_cast<int>(step.n_inputs);
-    Node* op = make_slot(program.slots[step.outputs], n_inputs, step.op->params_size);
-    op->op = step.op->number;
-    op->stream = step.stream;
-    for (int i = 0; i < n_inputs; i++) op->inputs_data()[i] = slots_[program.step_inputs[step.inputs + i]];
-    if (step.op->params_size) std::memcpy(op->params_data(), program.params_of(step), step.op->params_size);
-    ops_.push_back(op);
-    if (step.n_outputs == 1 && !step.op->run) {
-      slots_[step.outputs] = op;
-      continue;
-    }
+  for (const Plan::Unit& unit : plan_->units) ops_.push_back(make_op(unit));
+}
+
+Node* Frame::make_op(const Plan::Unit& unit) {
+  const Program::Step& step = program_.steps[unit.step];
+  const uint32_t params_size = unit.elements ? 0 : step.op->params_size;
+  Node* op = make_slot(program_.slots[unit.outputs[0]], static_cast<int>(unit.inputs.size()), params_size);
+  op->op = unit.elements ? uint16_t{MLXC_OP_CALL_PROGRAM} : step.op->number;
+  op->stream = step.stream;
+  for (size_t i = 0; i < unit.inputs.size(); i++) op->inputs_data()[i] = slots_[unit.inputs[i]];
+  if (params_size) std::memcpy(op->params_data(), program_.params_of(step), params_size);
+  if (unit.elements || unit.outputs.size() > 1 || step.op->run) {
     op->multi = new MultiResult;
-    op->multi->attachment = step.attachment;
-    for (uint32_t i = 0; i < step.n_outputs; i++) {
-      const Program::Slot& slot = program.slots[step.outputs + i];
-      MultiResult::Result& result = op->multi->results.emplace_back();
-      result.dtype = slot.dtype;
-      result.shape = slot.shape;
-      Node* output = slots_[step.outputs + i] = make_slot(slot, 1, 0);
-      output->op = op->op;
-      output->is_output = 1;
-      output->output_index = i;
-      output->stream = step.stream;
-      output->inputs_data()[0] = op;
-    }
+    if (!unit.elements) op->multi->attachment = step.attachment;
+    make_outputs(op, unit);
+  } else {
+    slots_[unit.outputs[0]] = op;
+  }
+  return op;
+}
+
+void Frame::make_outputs(Node* op, const Plan::Unit& unit) {
+  for (size_t i = 0; i < unit.outputs.size(); i++) {
+    const Program::Slot& slot = program_.slots[unit.outputs[i]];
+    MultiResult::Result& result = op->multi->results.emplace_back();
+    result.dtype = slot.dtype;
+    result.shape = slot.shape;
+    Node* output = slots_[unit.outputs[i]] = make_slot(slot, 1, 0);
+    output->op = op->op;
+    output->is_output = 1;
+    output->output_index = static_cast<uint32_t>(i);
+    output->stream = op->stream;
+    output->inputs_data()[0] = op;
   }
 }
 
@@ -94,10 +101,10 @@ void Frame::load_slot(Node* slot, Node* from, bool take) {
 void Frame::load(Node* const* inputs, Stream* stream) {
   if (stream != stream_) {
     for (size_t i = 0; i < ops_.size(); i++) {
-      const Program::Step& step = program_.steps[i];
-      if (step.stream) continue;
+      const Plan::Unit& unit = plan_->units[i];
+      if (program_.steps[unit.step].stream) continue;
       ops_[i]->stream = stream;
-      for (uint32_t k = 0; k < step.n_outputs; k++) slots_[step.outputs + k]->stream = stream;
+      for (uint32_t slot : unit.outputs) slots_[slot]->stream = stream;
     }
     for (uint32_t i = 0; i < program_.first_made(); i++) slots_[i]->stream = stream;
     stream_ = stream;
@@ -107,7 +114,8 @@ void Frame::load(Node* const* inputs, Stream* stream) {
       load_slot(slots_[i], program_.constants[i - program_.n_inputs].node(), false);
     has_constants_ = true;
   }
-  for (size_t i = 0; i < slots_.size(); i++) slots_[i]->refs.store(uses_[i], std::memory_order_relaxed);
+  for (size_t i = 0; i < slots_.size(); i++)
+    if (slots_[i]) slots_[i]->refs.store(uses_[i], std::memory_order_relaxed);
   for (uint32_t i = 0; i < program_.n_inputs; i++) {
     if (uses_[i] == 0) continue;
     const bool only_here = inputs[i]->refs.load(std::memory_order_acquire) == 1 &&
@@ -126,24 +134,29 @@ void Frame::drop_use(uint32_t slot) noexcept {
 
 void Frame::run() {
   for (; next_ < ops_.size(); next_++) {
-    const Program::Step& step = program_.steps[next_];
+    const Plan::Unit& unit = plan_->units[next_];
     Node* op = ops_[next_];
     if (next_ % 16 == 15 || op->size >= 1 << 16) check_interrupt();
-    execute_node(op);
+    if (unit.elements)
+      run_over_views(op, {true, MLXC_LAYOUT_ANY, [&](auto* stream, auto* inputs, auto* outputs) {
+                            return unit.elements->run(stream, inputs, outputs);
+                          }});
+    else
+      execute_node(op);
     if (op->multi) {
-      for (uint32_t i = 0; i < step.n_outputs; i++) {
-        if (uses_[step.outputs + i] > 0) execute_node(slots_[step.outputs + i]);
+      for (size_t i = 0; i < unit.outputs.size(); i++) {
+        if (uses_[unit.outputs[i]] > 0) execute_node(slots_[unit.outputs[i]]);
         MultiResult::Result& result = op->multi->results[i];
         if (result.buffer) release_buffer(std::exchange(result.buffer, nullptr));
       }
     }
-    for (uint32_t slot : program_.inputs_of(step)) drop_use(slot);
+    for (uint32_t slot : unit.inputs) drop_use(slot);
   }
 }
 
 void Frame::clear() noexcept {
   for (uint32_t i = 0; i < slots_.size(); i++)
-    if (i < program_.n_inputs || i >= program_.first_made()) drop_buffer(slots_[i]);
+    if (slots_[i] && (i < program_.n_inputs || i >= program_.first_made())) drop_buffer(slots_[i]);
   for (Node* op : ops_) {
     if (!op->multi) continue;
     for (MultiResult::Result& result : op->multi->results)

@@ -6,16 +6,18 @@
 #pragma once
 
 #include "core/program.h"
+#include "core/program_plan.h"
 
 namespace mlxc {
 
 class Frame {
  public:
-  explicit Frame(const Program& program);
+  Frame(const Program& program, std::shared_ptr<const Plan> plan);
   ~Frame();
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
+  Device* device() const { return plan_->device; }
   // Takes the inputs of a call in, all of them ready. A buffer that nobody but the call can see is taken
   // over.
   void load(Node* const* inputs, Stream* stream);
@@ -29,10 +31,13 @@ class Frame {
  private:
   void load_slot(Node* slot, Node* from, bool take);
   void drop_use(uint32_t slot) noexcept;
+  Node* make_op(const Plan::Unit& unit);
+  void make_outputs(Node* op, const Plan::Unit& unit);
 
   const Program& program_;
-  std::vector<Node*> slots_;
-  std::vector<Node*> ops_;     // what runs: the slot's node, or one of its own for several outputs
+  std::shared_ptr<const Plan> plan_;
+  std::vector<Node*> slots_;   // null: a value inside a unit
+  std::vector<Node*> ops_;     // what a unit runs: the slot's node, or one of its own for several outputs
   std::vector<int64_t> uses_;  // how often each slot is read in a run
   size_t next_ = 0;
   Stream* stream_ = nullptr;

@@ -213,7 +213,7 @@ std::string find_fixed_shape(const Program& program, bool shape_was_read) {
   for (const Array& constant : program.constants)
     if (constant->state.load(std::memory_order_acquire) != state_ready)
       return cat("it uses an array of shape ", shape_text(constant.shape()), " that is not computed yet");
-  return shape_was_read ? "the function asks for the shape of an array" : "";
+  return shape_was_read ? "the function, or a gradient in it, asks for the shape of an array" : "";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/op.h"
 #include "core/ops/common.h"
+#include "core/program.h"
 #include "core/tape.h"
 #include "mlxc/transform.h"
 
@@ -190,6 +191,7 @@ Differentiated vjp(const Function& fn, std::span<const Array> primals,
   const std::vector<Array> stand_ins = make_stand_ins(primals);
   Differentiated result;
   result.outputs = fn(stand_ins);
+  note_shape_read();  // by a rule
   const std::vector<Array> seeds = cotangents(result.outputs);
   const Tape tape = make_tape(result.outputs, stand_ins);
   const Sweeping sweeping;
@@ -210,6 +212,7 @@ Differentiated jvp(const Function& fn, std::span<const Array> primals, std::span
   const std::vector<Array> stand_ins = make_stand_ins(primals);
   Differentiated result;
   result.outputs = fn(stand_ins);
+  note_shape_read();  // by a rule
   const Tape tape = make_tape(result.outputs, stand_ins);
   const Sweeping sweeping;
   ForwardSweep sweep(tape);

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/op.h"
 #include "core/ops/batch.h"
+#include "core/program.h"
 #include "core/tape.h"
 
 namespace mlxc {
@@ -159,6 +160,7 @@ std::vector<Array> vmap(const Function& fn, std::span<const Array> inputs, std::
     if (batch.axes[i] >= 0) stand_ins.push_back(arguments.back());
   }
   const std::vector<Array> recorded = fn(arguments);
+  note_shape_read();  // by a rule
   const std::vector<int32_t> axes = out_axes(recorded.size());
   const Tape tape = make_tape(recorded, stand_ins);
   const Sweeping sweeping;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/ops/batch.h"
+#include "core/program.h"
 
 namespace mlxc {
 
@@ -142,6 +143,7 @@ void infer_squeeze(Recording& rec) {
   const Node& a = rec.input(0);
   Axes& axes = rec.params_as<mlxc_squeeze_params>().axes;
   if (axes.count == -1) {
+    note_shape_read();
     axes = Axes{};
     for (int i = 0; i < a.ndim; i++) {
       if (a.shape_data()[i] == 1) axes.items[axes.count++] = i;

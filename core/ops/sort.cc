@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/ops/batch.h"
+#include "core/program.h"
 
 namespace mlxc {
 
@@ -65,7 +66,9 @@ void infer_partition(Recording& rec) {
     fail(MLXC_ERROR_VALUE, rec.name(), ": kth ", params.kth, " is out of range for axis ", params.axis,
          " of shape ", shape_text(rec.input(0).shape()));
   }
-  if (params.kth < 0) params.kth += size;
+  if (params.kth >= 0) return;
+  note_shape_read();
+  params.kth += size;
 }
 
 void vjp_partition(const Vjp& vjp, Array* grads) {

@@ -447,6 +447,43 @@ def test_jvp_in_both_orders():
     assert f(x, t).item() == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda g: mx.vmap(mx.compile(g)),
+        lambda g: mx.compile(mx.vmap(g)),
+        lambda g: mx.compile(mx.vmap(mx.compile(g))),
+        lambda g: mx.compile(mx.vmap(g), shapeless=True),
+    ],
+)
+def test_vmap_in_every_order(build):
+    def g(x):
+        return mx.sin(x).cumsum() * x.mean() + x[::-1]
+
+    f = build(g)
+    for rows in (2, 3, 2):
+        x = mx.arange(3.0 * rows).reshape(rows, 3)
+        np.testing.assert_allclose(np.array(f(x)), np.stack([np.array(g(row)) for row in x]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda g: mx.vmap(mx.compile(mx.grad(g))),
+        lambda g: mx.vmap(mx.grad(mx.compile(g))),
+        lambda g: mx.compile(mx.vmap(mx.grad(g))),
+        lambda g: mx.grad(lambda x: mx.vmap(mx.compile(g))(x).sum()),
+        lambda g: mx.grad(lambda x: mx.compile(mx.vmap(g))(x).sum()),
+    ],
+)
+def test_vmap_and_gradients_in_every_order(build):
+    x = mx.array([X, [1.0, 0.5, -0.25]])
+    expected = np.stack([np.array(mx.grad(loss)(row)) for row in x])
+    f = build(loss)
+    for _ in range(2):
+        np.testing.assert_allclose(np.array(f(x)), expected, rtol=1e-5)
+
+
 def test_compiled_inside_compiled_is_one_trace():
     inner, calls = counted(lambda x: x * 2)
     g = mx.compile(inner)
@@ -535,6 +572,11 @@ SHAPELESS = [
     lambda x: mx.outer(x[0], x[1]),
     lambda x: mx.roll(x, 1, axis=0),
     lambda x: x[mx.array([1, 0])],
+    lambda x: mx.squeeze(x[None]),
+    lambda x: mx.squeeze(mx.sum(x, axis=0, keepdims=True)),
+    lambda x: mx.partition(x, -1, axis=1),
+    mx.grad(lambda t: mx.conv1d(t[None, :, :1], mx.ones((1, 2, 1)), stride=2).sum()),
+    mx.vmap(lambda row: row / row.sum()),
 ]
 
 

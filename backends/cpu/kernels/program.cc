@@ -133,8 +133,48 @@ struct Run {
   int64_t n;
 };
 
+/* Memory that runs use one after the other: fresh pages would cost a short run more than its arithmetic. */
+struct Block {
+  std::unique_ptr<char[]> bytes;
+  size_t size = 0;
+};
+struct Blocks {
+  static constexpr size_t kMost = 16, kLargest = size_t{1} << 20;
+  std::mutex lock;
+  std::vector<Block> idle;
+};
+Blocks& blocks() {
+  static Blocks* instance = [] {
+    auto* made = new Blocks;
+    made->idle.reserve(Blocks::kMost);
+    return made;
+  }();
+  return *instance;
+}
+
+Block take_block(size_t size) {
+  {
+    Blocks& all = blocks();
+    std::lock_guard hold(all.lock);
+    for (Block& block : all.idle) {
+      if (block.size < size) continue;
+      std::swap(block, all.idle.back());
+      Block taken = std::move(all.idle.back());
+      all.idle.pop_back();
+      return taken;
+    }
+  }
+  return {std::unique_ptr<char[]>(new char[size]), size};
+}
+
+void give_block(Block block) noexcept {
+  Blocks& all = blocks();
+  std::lock_guard hold(all.lock);
+  if (block.size <= Blocks::kLargest && all.idle.size() < Blocks::kMost) all.idle.push_back(std::move(block));
+}
+
 struct Scratch {
-  std::unique_ptr<char[]> memory;
+  Block memory;
   char* registers;
   char* gathered; /* a tile an input */
   float* converted[kMaxStepInputs];
@@ -146,14 +186,19 @@ struct Scratch {
     const int64_t floats = tile * static_cast<int64_t>(sizeof(float));
     const int64_t total =
         tile * program.register_bytes + tile * 16 * program.n_inputs + (kMaxStepInputs + 1) * floats + kLine;
-    memory.reset(new char[static_cast<size_t>(total)]);
-    char* at = memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine) % kLine;
+    memory = take_block(static_cast<size_t>(total));
+    char* start = memory.bytes.get();
+    char* at = start + (kLine - reinterpret_cast<uintptr_t>(start) % kLine) % kLine;
     auto take = [&at](int64_t bytes) { return std::exchange(at, at + bytes); };
     registers = take(tile * program.register_bytes);
     gathered = take(tile * 16 * program.n_inputs);
     for (float*& buffer : converted) buffer = reinterpret_cast<float*>(take(floats));
     result = reinterpret_cast<float*>(take(floats));
   }
+  ~Scratch() {
+    if (memory.bytes) give_block(std::move(memory));
+  }
+  Scratch(Scratch&&) = default;
 };
 
 /* One a thread, made before the threads begin, since what runs on them must not fail. */
