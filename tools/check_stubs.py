@@ -251,8 +251,9 @@ RETURNS = {
     "Dtype": "result_type",
     "StreamContext": "stream",
     "PrintOptions": "get_printoptions",
+    "tuple[Any, Any]": "scan",
     "Any": "printoptions array.item array.tolist array.to_numpy array.__array__ array.__array_namespace__ "
-           "array.__getstate__ array.__dlpack__",
+           "array.__getstate__ array.__dlpack__ cond while_loop",
     "bytes": "array.tobytes array.__bytes__",
     "str": "array.__format__ get_include get_library",
     "complex": "array.__complex__",
