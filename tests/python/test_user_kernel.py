@@ -174,6 +174,21 @@ def test_wrong_kernels_are_refused(arguments, error):
         mx.fast.kernel(*arguments[0], **arguments[1])
 
 
+def test_a_custom_function_gives_a_kernel_its_gradient():
+    @mx.custom_function
+    def square(a):
+        return run(SQUARE, a, shape=a.shape)
+
+    @square.vjp
+    def square_vjp(primals, cotangent, output):
+        return 2 * primals * cotangent
+
+    gradient = mx.grad(lambda a: square(a).sum())(mx.array([1.0, 2.0]))
+    assert gradient.tolist() == [2, 4]
+    with pytest.raises(ValueError, match=r"user_kernel|gradient"):
+        mx.vmap(lambda a: run(SQUARE, a, shape=a.shape))(mx.ones((2, 3)))
+
+
 def test_threads_share_a_kernel():
     kernel = mx.fast.kernel(
         "cube", ["a"], ["out"], cpu="const auto i = thread_position_in_grid.x; out[i] = a[i] * a[i] * a[i];"
