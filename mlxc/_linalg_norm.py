@@ -7,6 +7,7 @@ Rule: where a norm has no derivative the gradient is a subgradient, zero at the 
 import math as _math
 
 from . import _ops_elementwise, _ops_linalg, _ops_plain, _ops_reduce, _ops_shape
+from ._checks import need_array
 from ._dtype import bfloat16, float16, float32, inexact
 from ._promotion import issubdtype
 
@@ -103,7 +104,7 @@ def norm(a, /, ord=None, axis=None, keepdims=False, *, stream=None):
         >>> mx.linalg.norm(mx.array([3.0, 4.0]))
         array(5, dtype=float32)
     """
-    given = a.dtype
+    given = need_array(a, "linalg.norm").dtype
     a = _widen(a, stream)
     if ord is None:
         out = _vector(a, 2, axis, keepdims, stream)
@@ -141,6 +142,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2, stream=None):
     """
     if not isinstance(ord, (int, float)):
         raise TypeError(f"[linalg.vector_norm] ord must be a number, not {ord!r}")
+    need_array(x, "linalg.vector_norm")
     return _narrow(_vector(_widen(x, stream), ord, axis, keepdims, stream), x.dtype, stream)
 
 
@@ -164,7 +166,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro", stream=None):
         >>> mx.linalg.matrix_norm(mx.array([[3.0, 0.0], [0.0, -4.0]]), ord="nuc")
         array(7, dtype=float32)
     """
-    if x.ndim < 2:
+    if need_array(x, "linalg.matrix_norm").ndim < 2:
         raise ValueError(f"[linalg.matrix_norm] takes arrays of at least two dimensions, got shape {x.shape}")
     out = _matrix(_widen(x, stream), ord, (-2, -1), keepdims, name="matrix_norm", stream=stream)
     return _narrow(out, x.dtype, stream)

@@ -13,6 +13,7 @@ from mlxc._readout cimport read_list
 
 cdef enum:
     EDGE = 3  # items shown at each end of a long axis
+    MOST_DECIMALS = 1000  # more than any float has
 
 
 class PrintOptions:
@@ -36,7 +37,10 @@ def set_printoptions(precision: int = -1):
 
     Sets the number of decimals that arrays are printed with; -1 goes back to six significant digits.
     """
-    _options.precision = int(precision)
+    number = int(precision)
+    if not -1 <= number <= MOST_DECIMALS:
+        raise ValueError(f"[set_printoptions] precision must be from -1 to {MOST_DECIMALS}, got {precision}")
+    _options.precision = number
 
 
 def get_printoptions():

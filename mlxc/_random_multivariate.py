@@ -3,6 +3,7 @@ symmetric square root of the covariance matrix, which its singular values give.
 """
 
 from . import _ops_elementwise, _ops_plain, _ops_shape
+from ._checks import need_array
 from ._dtype import float32, float64
 from ._ops_contract import matmul
 from ._random import normal
@@ -37,6 +38,7 @@ def multivariate_normal(mean, cov, shape=[], dtype=float32, key=None, stream=Non
     dtype = float32 if dtype is None else dtype
     if dtype not in (float32, float64):
         raise ValueError(f"[multivariate_normal] dtype must be float32 or float64, not {dtype}")
+    mean, cov = need_array(mean, "multivariate_normal"), need_array(cov, "multivariate_normal")
     shapes = f"mean of shape {mean.shape} and cov of shape {cov.shape}"
     if mean.ndim < 1 or cov.ndim < 2 or not mean.shape[-1] == cov.shape[-1] == cov.shape[-2]:
         raise ValueError(f"[multivariate_normal] takes a vector and a square matrix of its size, got {shapes}")

@@ -6,6 +6,8 @@ Indices are int64, the "indexing" dtype that __array_namespace_info__ names; asa
 
 import mlxc as mx
 
+from .._checks import need_array
+
 
 def _index_dtype(out):
     return mx.astype(out, mx.int64)
@@ -63,21 +65,25 @@ def full(shape, fill_value, *, dtype=None, device=None):
 
 def full_like(x, /, fill_value, *, dtype=None, device=None):
     """A value in the shape of another array; see mlxc.full_like."""
+    need_array(x, "full_like")
     return mx.full_like(x, fill_value, dtype, device=device or x.device)
 
 
 def zeros_like(x, /, *, dtype=None, device=None):
     """Zeros in the shape of another array; see mlxc.zeros_like."""
+    need_array(x, "zeros_like")
     return mx.zeros_like(x, dtype, device=device or x.device)
 
 
 def ones_like(x, /, *, dtype=None, device=None):
     """Ones in the shape of another array; see mlxc.ones_like."""
+    need_array(x, "ones_like")
     return mx.ones_like(x, dtype, device=device or x.device)
 
 
 def empty_like(x, /, *, dtype=None, device=None):
     """An array in the shape of another one, whose values are of no account; see mlxc.empty_like."""
+    need_array(x, "empty_like")
     return mx.empty_like(x, dtype, device=device or x.device)
 
 
@@ -103,7 +109,7 @@ def _running_dtype(x, dtype):
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False, stream=None):
     """Running sum along an axis, which 1-D arrays need not name; see mlxc.cumsum."""
-    if axis is None and x.ndim != 1:
+    if need_array(x, "cumulative_sum").ndim != 1 and axis is None:
         raise ValueError(f"[cumulative_sum] an array of shape {x.shape} needs an axis")
     dtype = _running_dtype(x, dtype)
     return mx.cumsum(x, axis, include_initial=include_initial, dtype=dtype, stream=stream)
@@ -111,7 +117,7 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False, stream
 
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False, stream=None):
     """Running product along an axis, which 1-D arrays need not name; see mlxc.cumprod."""
-    if axis is None and x.ndim != 1:
+    if need_array(x, "cumulative_prod").ndim != 1 and axis is None:
         raise ValueError(f"[cumulative_prod] an array of shape {x.shape} needs an axis")
     dtype = _running_dtype(x, dtype)
     return mx.cumprod(x, axis, include_initial=include_initial, dtype=dtype, stream=stream)
