@@ -94,22 +94,22 @@ cdef set kept_labels(set pair, list others, list out):
 # Up to so many operands all orders are weighed; beyond, the number of subsets is too great.
 cdef int MOST_WEIGHED = 7
 
-# Orders found, by subscripts and shapes: the search costs more than recording small contractions.
-cdef dict found_paths = {}
+# Plans, by subscripts and shapes: making one costs more than recording small contractions.
+cdef dict plans = {}
 
 
-cdef list find_path(str subscripts, list shapes, list terms, list out, dict sizes):
-    """choose_path with a memory."""
-    if len(terms) < 3:
-        return [tuple(range(len(terms)))]
+cdef tuple find_plan(object subscripts, list shapes):
+    """(labels of each operand, labels of the result, order of contractions), remembered. Not to be changed."""
     key = (subscripts, tuple([tuple(shape) for shape in shapes]))
-    path = found_paths.get(key)
-    if path is None:
-        path = choose_path(terms, out, sizes)
-        if len(found_paths) >= 512:
-            found_paths.clear()
-        found_paths[key] = path
-    return path
+    plan = plans.get(key)
+    if plan is None:
+        terms, out, sizes = read_subscripts(subscripts, shapes)
+        path = [tuple(range(len(terms)))] if len(terms) < 3 else choose_path(terms, out, sizes)
+        plan = (terms, out, path)
+        if len(plans) >= 512:
+            plans.clear()
+        plans[key] = plan
+    return plan
 
 
 cdef list choose_path(list terms, list out, dict sizes):
@@ -201,6 +201,15 @@ cdef tuple take_diagonals(Array x, list labels, mlxc_stream* s, object stream):
     return x, labels
 
 
+cdef Array turn(Array x, list order, mlxc_stream* s):
+    """Transposed, where that changes anything."""
+    return x if order == list(range(len(order))) else op_transpose(x, order, s)
+
+
+cdef Array shaped(Array x, list shape, mlxc_stream* s):
+    return x if dims(x) == shape else op_reshape(x, shape, s)
+
+
 cdef tuple sum_out(Array x, list labels, set keep, mlxc_stream* s):
     axes = [i for i in range(len(labels)) if labels[i] not in keep]
     if not axes:
@@ -217,8 +226,7 @@ cdef Array arrange(Array x, list labels, list wanted, mlxc_stream* s):
     """Transposed to the order `wanted`, with axes of size one for labels it does not have."""
     cdef list order = [labels.index(label) for label in wanted if label in labels]
     cdef list shape = dims(x)
-    if order != list(range(len(labels))):
-        x = op_transpose(x, order, s)
+    x = turn(x, order, s)
     if len(wanted) == len(labels):
         return x
     return op_reshape(x, [shape[labels.index(label)] if label in labels else 1 for label in wanted], s)
@@ -241,17 +249,17 @@ cdef tuple contract_pair(Array x, list left, Array y, list right, set keep, mlxc
     if not summed:
         wanted = batch + rows + columns
         return op_multiply(arrange(x, left, wanted, s), arrange(y, right, wanted, s), s), wanted
-    x = op_transpose(x, [left.index(label) for label in batch + rows + summed], s)
-    y = op_transpose(y, [right.index(label) for label in batch + summed + columns], s)
+    x = turn(x, [left.index(label) for label in batch + rows + summed], s)
+    y = turn(y, [right.index(label) for label in batch + summed + columns], s)
     cdef list shape_x = dims(x), shape_y = dims(y)
     cdef int n_batch = <int>len(batch), n_rows = <int>len(rows), n_summed = <int>len(summed)
     row_sizes = shape_x[n_batch:n_batch + n_rows]
     column_sizes = shape_y[n_batch + n_summed:]
     inner = product(shape_x[n_batch + n_rows:])
-    x = op_reshape(x, shape_x[:n_batch] + [product(row_sizes), inner], s)
-    y = op_reshape(y, shape_y[:n_batch] + [inner, product(column_sizes)], s)
+    x = shaped(x, shape_x[:n_batch] + [product(row_sizes), inner], s)
+    y = shaped(y, shape_y[:n_batch] + [inner, product(column_sizes)], s)
     cdef Array out = op_matmul(x, y, s)
-    return op_reshape(out, dims(out)[:n_batch] + row_sizes + column_sizes, s), batch + rows + columns
+    return shaped(out, dims(out)[:n_batch] + row_sizes + column_sizes, s), batch + rows + columns
 
 
 cdef tuple drop_axis(Array x, list labels, object label, mlxc_stream* s):
@@ -287,11 +295,11 @@ def einsum(subscripts, *operands, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef list arrays = [as_array(a) for a in operands], terms, out, path
-    cdef dict sizes
     cdef Array x, y
-    cdef list shapes = [dims(a) for a in arrays]
-    terms, out, sizes = read_subscripts(subscripts, shapes)
-    path = find_path(subscripts, shapes, terms, out, sizes)
+    if not isinstance(subscripts, str):
+        raise TypeError(f"[einsum] the subscripts are a string, got {type(subscripts).__name__}")
+    terms, out, path = find_plan(subscripts, [dims(a) for a in arrays])
+    terms = list(terms)
     for i in range(len(arrays)):
         arrays[i], terms[i] = take_diagonals(arrays[i], terms[i], s, stream)
     for step in path:
@@ -332,7 +340,7 @@ def einsum_path(subscripts, *operands):
     cdef list shapes = [dims(as_array(a)) for a in operands], terms, out, path
     cdef dict sizes
     terms, out, sizes = read_subscripts(subscripts, shapes)
-    path = list(find_path(subscripts, shapes, terms, out, sizes))
+    path = list(find_plan(subscripts, shapes)[2])
     naive = count_operations(set(sizes), set(out), len(terms), sizes)
     left, cost, largest = [set(term) for term in terms], 0, 0
     for step in path:
