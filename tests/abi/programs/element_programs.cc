@@ -150,7 +150,7 @@ Array make_input(mlxc_dtype dtype, const Shape& shape, Random& random) {
       break;
     case 3:  // backwards
       for (int64_t& stride : array.strides) stride = -stride;
-      array.first = count(shape) - 1;
+      array.first = std::max<int64_t>(count(shape) - 1, 0);
       break;
     default: break;
   }
@@ -329,8 +329,8 @@ int main(int argc, char** argv) {
   if (argc != 2) give_up("usage: element_programs BACKEND_FILE");
   const mlxc_host host = make_host();
   Backend backend(argv[1], &host);
-  for (unsigned seed = 0; seed < 2000; seed++) check_graph(backend, seed);
+  for (unsigned seed = 0; seed < 1000; seed++) check_graph(backend, seed);
   backend.table->stream_destroy(backend.stream);
-  std::printf("2000 random programs: bit for bit what their kernels give\n");
+  std::printf("1000 random programs: bit for bit what their kernels give\n");
   return 0;
 }
