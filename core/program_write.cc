@@ -166,7 +166,7 @@ class Writer {
       }
       if (step.op->run)
         fail(MLXC_ERROR_VALUE, "export: ", step.op->name,
-             " carries a function of the program that made it, which no file can hold");
+             " carries functions or source text of the program that made it, which no file can hold");
       n_steps++;
       steps.u32(take_op(*step.op));
       steps.u32(step.n_inputs);

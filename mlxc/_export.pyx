@@ -231,7 +231,7 @@ def export_function(file_or_callback, fun, *args, shapeless=False, metadata=None
 
     Raises:
         ValueError: if arguments or results are no arrays, `metadata` is given with a callback, or the function holds
-            something that no file can, such as a custom_function.
+            something that no file can: control flow, checkpoint, a custom_function with rules, a user kernel.
         OSError: if the file cannot be written. An old file stays as it was.
 
     Example:

@@ -129,6 +129,16 @@ std::vector<Array> call_user_kernel(std::shared_ptr<UserKernelCall> call, std::s
   return record_run(MLXC_OP_USER_KERNEL, inputs, outputs, std::move(call));
 }
 
+// What a source computes is not known. A gradient of zero would be wrong without a word.
+[[noreturn]] static void refuse(const Attachment* attachment, const char* what) {
+  fail(MLXC_ERROR_VALUE, static_cast<const UserKernelCall*>(attachment)->kernel->name, ": a user kernel has no ", what,
+       " of its own; custom_function gives it one");
+}
+
+void vjp_user_kernel(const Vjp& vjp, Array*) { refuse(vjp.attachment, "gradient"); }
+void jvp_user_kernel(const Jvp& jvp, Array*) { refuse(jvp.attachment, "derivative"); }
+void vmap_user_kernel(const Vmap& vmap, Array*) { refuse(vmap.attachment, "batching rule"); }
+
 void run_user_kernel(Node* node) {
   auto& call = static_cast<UserKernelCall&>(*node->multi->attachment);
   Device* device = node->stream->device;

@@ -32,19 +32,19 @@ class Row:
     view: bool
     decompose: str  # the rule's name, "" where there is none
     run: str  # the name of the core's rule that runs it without a kernel, else ""
-    forward_only: bool  # its vjp rule only says why there is none
+    refuses: tuple[str, ...]  # its rules that are an error: what to use instead
 
     @property
     def has_vjp(self) -> bool:
-        return not self.vjp.startswith("none") and not self.forward_only
+        return not self.vjp.startswith("none") and "vjp" not in self.refuses
 
     @property
     def has_jvp(self) -> bool:
-        return not self.jvp.startswith("none")
+        return not self.jvp.startswith("none") and "jvp" not in self.refuses
 
     @property
     def has_vmap(self) -> bool:
-        return not self.vmap.startswith("none")
+        return not self.vmap.startswith("none") and "vmap" not in self.refuses
 
 
 @cache
@@ -72,7 +72,7 @@ def _read_row(name: str, row: dict) -> Row:
         view=row.get("view", False),
         decompose=row.get("decompose", ""),
         run=row.get("run", ""),
-        forward_only=row.get("forward_only", False),
+        refuses=tuple(row.get("refuses", ())),
     )
 
 

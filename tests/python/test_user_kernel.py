@@ -185,8 +185,21 @@ def test_a_custom_function_gives_a_kernel_its_gradient():
 
     gradient = mx.grad(lambda a: square(a).sum())(mx.array([1.0, 2.0]))
     assert gradient.tolist() == [2, 4]
-    with pytest.raises(ValueError, match=r"user_kernel|gradient"):
-        mx.vmap(lambda a: run(SQUARE, a, shape=a.shape))(mx.ones((2, 3)))
+
+
+@pytest.mark.parametrize("transform", ["grad", "jvp", "vmap"])
+def test_transforms_of_a_kernel_without_rules_are_refused(transform):
+    def square(a):
+        return run(SQUARE, a, shape=a.shape)
+
+    a = mx.array([1.0, 2.0])
+    calls = {
+        "grad": lambda: mx.grad(lambda a: square(a).sum())(a),
+        "jvp": lambda: mx.jvp(square, [a], [a]),
+        "vmap": lambda: mx.vmap(square)(mx.stack([a, a])),
+    }
+    with pytest.raises(ValueError, match=r"square: a user kernel has no .* custom_function"):
+        calls[transform]()
 
 
 def test_threads_share_a_kernel():

@@ -33,7 +33,7 @@ class Op:
     outputs: list[str] = field(default_factory=lambda: ["out"])
     params: dict[str, str] = field(default_factory=dict)
     view: bool = False
-    forward_only: bool = False
+    refuses: list[str] = field(default_factory=list)
     decompose: str = ""
     expr: str = ""
     domain: tuple[float, float] = (-4.0, 4.0)
