@@ -131,8 +131,8 @@ std::vector<Array> call_user_kernel(std::shared_ptr<UserKernelCall> call, std::s
 
 // What a source computes is not known. A gradient of zero would be wrong without a word.
 [[noreturn]] static void refuse(const Attachment* attachment, const char* what) {
-  fail(MLXC_ERROR_VALUE, static_cast<const UserKernelCall*>(attachment)->kernel->name, ": a user kernel has no ", what,
-       " of its own; custom_function gives it one");
+  fail(MLXC_ERROR_VALUE, static_cast<const UserKernelCall*>(attachment)->kernel->name,
+       ": a user kernel has no ", what, " of its own; custom_function gives it one");
 }
 
 void vjp_user_kernel(const Vjp& vjp, Array*) { refuse(vjp.attachment, "gradient"); }
