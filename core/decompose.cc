@@ -74,7 +74,7 @@ bool prefers_decompositions() {
 
 bool execute_decomposed(Node* node) {
   const OpInfo& info = op_table[node->op];
-  // The outputs of an op with several are told apart by index alone: they are all row-major.
+  // No op with several outputs has a decomposition.
   if (!info.decompose || node->multi) return false;
   const std::vector<Array> results = decompose(node);
   if (results.empty() || !runs_on(node->stream->device, results[0].node())) return false;
