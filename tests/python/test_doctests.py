@@ -5,18 +5,31 @@ from __future__ import annotations
 import doctest
 import inspect
 import types
+from importlib import import_module
 
 import pytest
 
 import mlxc as mx
-from mlxc import compat, cuda, distributed, fast, fft, linalg, metal, random, utils
 
 # What these functions print depends on the machine or on what ran before.
 WITHOUT_EXAMPLE = ("mlxc._device", "mlxc._memory", "mlxc._paths", "mlxc._printing")
-MODULES = {
-    module.__name__: module
-    for module in (mx, compat, cuda, distributed, fast, fft, linalg, metal, random, utils)
-}
+NAMES = [
+    "mlxc",
+    "mlxc.compat",
+    "mlxc.cuda",
+    "mlxc.distributed",
+    "mlxc.fast",
+    "mlxc.fft",
+    "mlxc.linalg",
+    "mlxc.metal",
+    "mlxc.nn",
+    "mlxc.nn.utils",
+    "mlxc.random",
+    "mlxc.utils",
+]
+MODULES = {name: import_module(name) for name in NAMES}
+# Where classes and their methods have docstrings with examples too.
+WITH_CLASSES = ("mlxc.nn",)
 
 
 def is_function(value) -> bool:
@@ -36,7 +49,24 @@ def public_functions() -> dict[str, types.FunctionType]:
     return found
 
 
-FUNCTIONS = public_functions()
+def public_classes() -> dict[str, object]:
+    """Classes and their public methods. One that overrides another's method may leave the description to that."""
+    found: dict[str, object] = {}
+    for prefix in WITH_CLASSES:
+        for name, value in vars(MODULES[prefix]).items():
+            if not inspect.isclass(value) or name.startswith("_"):
+                continue
+            found[f"{prefix}.{name}"] = value
+            for method, member in vars(value).items():
+                inner = getattr(member, "__func__", member)
+                if not method.startswith("_") and is_function(inner) and inner.__doc__:
+                    found[f"{prefix}.{name}.{method}"] = inner
+                elif not method.startswith("_") and is_function(inner):
+                    assert any(hasattr(base, method) for base in value.__bases__), f"{name}.{method} has no docstring"
+    return found
+
+
+FUNCTIONS = public_functions() | public_classes()
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
@@ -44,7 +74,7 @@ def test_the_docstring_says_what_it_takes_and_its_example_is_true(name):
     function = FUNCTIONS[name]
     text = inspect.getdoc(function)
     assert text, f"{name} has no docstring"
-    examples = doctest.DocTestParser().get_doctest(text, {"mx": mx}, name, None, 0)
+    examples = doctest.DocTestParser().get_doctest(text, {"mx": mx, "mlxc": mx}, name, None, 0)
     assert examples.examples or function.__module__ in WITHOUT_EXAMPLE, f"{name} has no example"
     report: list[str] = []
     result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples, out=report.append)

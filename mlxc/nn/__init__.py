@@ -1,0 +1,9 @@
+# ruff: noqa: F401, F403
+"""Neural networks: layers, losses and initial values. mlxc.nn, as mlx.nn.
+
+This file is the list of names; what they do is in the modules they come from.
+"""
+
+from mlxc.nn import layers, utils
+from mlxc.nn.layers import *
+from mlxc.nn.utils import value_and_grad

@@ -1,0 +1,8 @@
+# ruff: noqa: F403
+"""The layers, one kind a file; mlxc.nn has them all."""
+
+from mlxc.nn.layers.base import *
+from mlxc.nn.layers.containers import *
+from mlxc.nn.layers.embedding import *
+from mlxc.nn.layers.linear import *
+from mlxc.nn.layers.normalization import *
