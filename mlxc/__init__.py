@@ -116,7 +116,7 @@ __array_api_version__ = "2025.12"
 
 # Submodules are imported when they are first named: `mx.random` works without an import of its own.
 _SUBMODULES = frozenset(
-    "array_api compat cuda data distributed fast fft linalg metal nn optimizers random testing utils".split()
+    "array_api compat cuda data distributed fast fft linalg metal models nn optimizers random testing utils".split()
 )
 
 

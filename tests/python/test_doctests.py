@@ -22,6 +22,7 @@ NAMES = [
     "mlxc.fft",
     "mlxc.linalg",
     "mlxc.metal",
+    "mlxc.models",
     "mlxc.nn",
     "mlxc.nn.utils",
     "mlxc.random",
@@ -29,7 +30,7 @@ NAMES = [
 ]
 MODULES = {name: import_module(name) for name in NAMES}
 # Where classes and their methods have docstrings with examples too.
-WITH_CLASSES = ("mlxc.nn",)
+WITH_CLASSES = ("mlxc.models", "mlxc.nn")
 
 
 def is_function(value) -> bool:
