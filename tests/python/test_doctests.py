@@ -31,12 +31,14 @@ NAMES = [
     "mlxc.models.tokenizer",
     "mlxc.nn",
     "mlxc.nn.utils",
+    "mlxc.optimizers",
     "mlxc.random",
     "mlxc.utils",
 ]
 MODULES = {name: import_module(name) for name in NAMES}
 # Where classes and their methods have docstrings with examples too.
 WITH_CLASSES = ("mlxc.models", "mlxc.nn")
+WITH_CLASSES = ("mlxc.nn", "mlxc.optimizers")
 
 
 def is_function(value) -> bool:
