@@ -37,8 +37,11 @@ NAMES = [
 ]
 MODULES = {name: import_module(name) for name in NAMES}
 # Where classes and their methods have docstrings with examples too.
-WITH_CLASSES = ("mlxc.models", "mlxc.nn")
-WITH_CLASSES = ("mlxc.nn", "mlxc.optimizers")
+WITH_CLASSES = (
+    "mlxc.models",
+    "mlxc.nn",
+    "mlxc.optimizers",
+)
 
 
 def is_function(value) -> bool:
