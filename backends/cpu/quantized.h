@@ -184,7 +184,11 @@ MLXC_INLINE const T* read_scales(const QuantizedMatrix& w, const char* from, int
   switch (w.scale_dtype) {
     case MLXC_FLOAT16: {
       const Half* values = reinterpret_cast<const Half*>(from) + first;
-      for (int64_t i = 0; i < n; i++) to[i] = static_cast<T>(to_float(values[i]));
+      if constexpr (std::is_same_v<T, float>) {
+        to_float_array(values, to, n);
+      } else {
+        for (int64_t i = 0; i < n; i++) to[i] = static_cast<T>(to_float(values[i]));
+      }
       return to;
     }
     case MLXC_BFLOAT16: {
@@ -248,6 +252,24 @@ MLXC_INLINE void dequantize_row(const QuantizedMatrix& w, int64_t row, T* scale_
     biases = read_scales<T>(w, w.biases, row * groups, groups, bias_room);
   }
   const uint8_t* codes = w.codes + row * w.row_bytes();
+  if constexpr (std::is_same_v<T, float> && Mode != QuantMode::nvfp4) {
+    /* Groups are whole units, whose scale and bias stay in registers. */
+    for (int64_t g = 0; g < groups; g++) {
+      const Floats scale = Floats{} + scales[g];
+      Floats bias = {};
+      if constexpr (Mode == QuantMode::affine) bias += biases[g];
+      for (int64_t i = 0; i < w.group_size; i += kUnit, codes += kUnit * Bits / 8, out += kUnit) {
+        Floats unpacked[4];
+        unpack_floats<Mode, Bits>(codes, unpacked);
+        for (int v = 0; v < 4; v++) {
+          Floats value = unpacked[v] * scale;
+          if constexpr (Mode == QuantMode::affine) value += bias;
+          *reinterpret_cast<Floats*>(out + 8 * v) = value;
+        }
+      }
+    }
+    return;
+  }
   const auto put = [&](const uint8_t* from, int64_t first, int64_t count) {
     Floats unpacked[4];
     unpack_floats<Mode, Bits>(from, unpacked);

@@ -25,6 +25,13 @@ def test_positions_far_out_lose_no_digits() -> None:
     assert np.allclose(np.array(got), want, atol=1e-6)
 
 
+@pytest.mark.parametrize("depth", [6, 64, 200])
+def test_a_long_run_of_positions_is_as_exact_as_one(depth: int) -> None:
+    x = RNG.standard_normal((1, 150, depth)).astype(np.float32)
+    got = mx.fast.rope(mx.array(x), depth, offset=70_001, **BASE)
+    assert np.allclose(np.array(got), rotate_pairs(x.astype(float), 70_001 + np.arange(150.0)), atol=5e-7)
+
+
 def test_one_step_at_a_time_equals_all_at_once() -> None:
     x = mx.array(RNG.standard_normal((2, 3, 6, 8)).astype(np.float32))
     whole = np.array(mx.fast.rope(x, 8, offset=0, **BASE))

@@ -32,6 +32,22 @@ def test_product_equals_that_with_the_unpacked_matrix(bits: int, transpose: bool
     np.testing.assert_array_less(np.abs(np.array(got) - x @ w), 3e-6 * (np.abs(x) @ np.abs(w)) + 1e-7)
 
 
+@pytest.mark.parametrize("mode", ["mxfp4", "mxfp8", "nvfp4"])
+@pytest.mark.parametrize("transpose", [True, False])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16])
+def test_many_rows_meet_unpacked_blocks(mode: str, transpose: bool, dtype: mx.Dtype) -> None:
+    w = mx.array(draw(1100, 544)).astype(dtype)
+    codes, scales = mx.quantize(w, mode=mode)
+    plain = np.array(mx.dequantize(codes, scales, mode=mode, dtype=mx.float32))
+    x = mx.array(draw(67, 544 if transpose else 1100)).astype(dtype)
+    got = mx.quantized_matmul(x, codes, scales, transpose=transpose, mode=mode)
+    assert got.dtype == dtype
+    left, right = np.array(x.astype(mx.float32)), plain.T if transpose else plain
+    atol = 3e-6 * (np.abs(left) @ np.abs(right)).max() if dtype == mx.float32 else 0.05
+    rtol = 0 if dtype == mx.float32 else 1e-3
+    np.testing.assert_allclose(np.array(got.astype(mx.float32)), left @ right, rtol=rtol, atol=atol)
+
+
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
 @pytest.mark.parametrize("rows", [1, 40])
 def test_halves_are_summed_in_float32(dtype: mx.Dtype, rows: int) -> None:

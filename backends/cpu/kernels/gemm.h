@@ -193,6 +193,60 @@ Matrix<const float> convert_matrix(const Matrix<const S>& a, float* to, bool thr
   return Matrix<const float>{to, a.rows, a.cols, a.cols, 1};
 }
 
+/* Columns of a panel: about `n` divided by the threads, no more than `most` at once, in whole vectors. */
+MLXC_INLINE int64_t panel_columns(int64_t n, int64_t most, int64_t threads) {
+  const int64_t limit = std::max<int64_t>(32, most / 32 * 32);
+  int64_t pieces = (n + limit - 1) / limit;
+  pieces = (pieces + threads - 1) / threads * threads;
+  return std::min(limit, ((n + pieces - 1) / pieces + 31) / 32 * 32);
+}
+
+/* Whether panels may be multiplied one a thread: a BLAS with threads of its own is called from one alone. */
+inline mlxc_error* may_split_panels(const char* op, bool threaded, bool* may) {
+  const Blas* blas = nullptr;
+  if (mlxc_error* error = open_blas(op, &blas)) return error;
+  *may = threaded && blas->runs_on_caller;
+  return nullptr;
+}
+
+/* c = a b, where b has `n` columns that are not in memory as numbers to compute with: make_panel(first,
+ * count, room) lays out `count` of its columns in `room` and gives them as a matrix. A thread makes the
+ * panels that it multiplies, so they are in its cache and nobody waits for the whole of b. At most `most`
+ * numbers are in a panel. */
+template <class T, class C, class F>
+mlxc_error* multiply_panels(const char* op, const Matrix<const C>& a, int64_t n, T* c, int64_t c_row,
+                            int64_t most, bool threaded, const F& make_panel) {
+  constexpr bool direct = std::is_same_v<T, C>;
+  constexpr int64_t kResultRows = 1024;
+  bool splits = false;
+  if (mlxc_error* error = may_split_panels(op, threaded, &splits)) return error;
+  const int64_t cols = panel_columns(n, most / a.cols, splits ? host->thread_count() : 1);
+  const int64_t pieces = (n + cols - 1) / cols, rows = direct ? a.rows : std::min(a.rows, kResultRows);
+  FirstError first;
+  parallel_for(pieces, splits ? 1 : pieces, [&](int64_t begin, int64_t end) {
+    Scratch room(static_cast<size_t>(cols * (a.cols + (direct ? 0 : rows))) * sizeof(C));
+    if (!room.ok()) return first.set(room.error());
+    C* result = room.as<C>() + cols * a.cols;
+    for (int64_t piece = begin; piece < end; piece++) {
+      const int64_t at = piece * cols, count = std::min(cols, n - at);
+      const Matrix<const C> panel = make_panel(at, count, room.as<C>());
+      for (int64_t i = 0; i < a.rows; i += rows) {
+        const int64_t height = std::min(rows, a.rows - i);
+        const Matrix<const C> left = a.block(i, 0, height, a.cols);
+        T* target = c + i * c_row + at;
+        if constexpr (direct) {
+          first.set(multiply<C>(op, left, panel, target, c_row, false, threaded && !splits));
+        } else {
+          first.set(multiply<C>(op, left, panel, result, count, false, threaded && !splits));
+          for (int64_t r = 0; r < height; r++)
+            from_float_array(result + r * count, target + r * c_row, count);
+        }
+      }
+    }
+  });
+  return first.take();
+}
+
 /* c = a b for float16 and bfloat16, summed in float and rounded once. */
 template <class S>
 mlxc_error* multiply_half(const char* op, const Matrix<const S>& a, const Matrix<const S>& b, S* c,
@@ -203,6 +257,15 @@ mlxc_error* multiply_half(const char* op, const Matrix<const S>& a, const Matrix
   if (m == 1) return multiply_vector<S, float>(b.transposed(), a.data, a.col_stride, c, 1, false, threaded);
   /* Rows of a go through in blocks, so that the copies in float stay small. */
   const int64_t rows = std::min(m, std::max<int64_t>(256, (INT64_C(1) << 22) / (n + k)));
+  if (rows == m && k > 0 && n >= 64 * host->thread_count()) {
+    Scratch scratch(static_cast<size_t>(m * k) * sizeof(float));
+    if (!scratch.ok()) return scratch.error();
+    const Matrix<const float> left = convert_matrix(a, scratch.as<float>(), threaded);
+    return multiply_panels<S, float>(op, left, n, c, c_row, INT64_C(1) << 19, threaded,
+                                     [&](int64_t first, int64_t count, float* room) {
+                                       return convert_matrix(b.block(0, first, k, count), room, false);
+                                     });
+  }
   Scratch scratch(static_cast<size_t>(k * n + rows * (k + n)) * sizeof(float));
   if (!scratch.ok()) return scratch.error();
   float* right_data = scratch.as<float>();

@@ -235,13 +235,41 @@ mlxc_error* multiply_plain(const Rows<float>& x, const QuantizedMatrix& w, T* ou
 
 /* ---- blocks of the matrix unpacked ---- */
 
+/* Rows [first, first + count) of the matrix as numbers, one after the other; on this thread. */
+template <class C>
+mlxc_error* unpack_rows(const QuantizedMatrix& w, int64_t first, int64_t count, C* to) {
+  Scratch room(static_cast<size_t>(2 * w.groups()) * sizeof(C));
+  if (!room.ok()) return room.error();
+  C* scales = room.as<C>();
+  visit_packing(w.mode, w.bits, [&](auto mode, auto bits) {
+    for (int64_t r = 0; r < count; r++) {
+      dequantize_row<decltype(mode)::value, decltype(bits)::value, C>(
+          w, first + r, scales, scales + w.groups(), to + r * w.columns);
+    }
+  });
+  return nullptr;
+}
+
 template <class T, class C>
-mlxc_error* multiply_unpacked(const char* op, const Rows<C>& x, const QuantizedMatrix& w, bool transpose,
-                              T* out, bool threaded) {
-  const int64_t columns = transpose ? w.rows : w.columns;
+mlxc_error* multiply_unpacked_transposed(const char* op, const Rows<C>& x, const QuantizedMatrix& w, T* out,
+                                         bool threaded) {
+  const Matrix<const C> left{x.data, x.count, x.inner, x.inner, 1};
+  FirstError first;
+  mlxc_error* error = multiply_panels<T, C>(op, left, w.rows, out, w.rows, kBlock, threaded,
+                                            [&](int64_t start, int64_t count, C* room) {
+                                              first.set(unpack_rows(w, start, count, room));
+                                              return Matrix<const C>{room, w.columns, count, 1, w.columns};
+                                            });
+  first.set(error);
+  return first.take();
+}
+
+template <class T, class C>
+mlxc_error* multiply_unpacked_plain(const char* op, const Rows<C>& x, const QuantizedMatrix& w, T* out,
+                                    bool threaded) {
   const int64_t block = std::min(w.rows, std::max<int64_t>(1, kBlock / w.columns));
   const bool direct = std::is_same_v<T, C>;
-  Scratch scratch(static_cast<size_t>(block * w.columns + (direct ? 0 : x.count * columns)) * sizeof(C));
+  Scratch scratch(static_cast<size_t>(block * w.columns + (direct ? 0 : x.count * w.columns)) * sizeof(C));
   if (!scratch.ok()) return scratch.error();
   C* unpacked = scratch.as<C>();
   C* result = direct ? reinterpret_cast<C*>(out) : unpacked + block * w.columns;
@@ -249,27 +277,21 @@ mlxc_error* multiply_unpacked(const char* op, const Rows<C>& x, const QuantizedM
   FirstError first;
   for (int64_t start = 0; start < w.rows; start += block) {
     const int64_t rows = std::min(block, w.rows - start);
-    visit_packing(w.mode, w.bits, [&](auto mode, auto bits) {
-      const int64_t grain = threaded ? grain_for_bytes(w.columns * 8) : rows;
-      parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-        Scratch room(static_cast<size_t>(2 * w.groups()) * sizeof(C));
-        if (!room.ok()) return first.set(room.error());
-        C* scale_room = room.as<C>();
-        for (int64_t r = begin; r < end; r++) {
-          dequantize_row<decltype(mode)::value, decltype(bits)::value, C>(
-              w, start + r, scale_room, scale_room + w.groups(), unpacked + r * w.columns);
-        }
-      });
+    parallel_for(rows, threaded ? grain_for_bytes(w.columns * 8) : rows, [&](int64_t begin, int64_t end) {
+      first.set(unpack_rows(w, start + begin, end - begin, unpacked + begin * w.columns));
     });
     if (mlxc_error* error = first.take()) return error;
     const Matrix<const C> right{unpacked, rows, w.columns, w.columns, 1};
     mlxc_error* error =
-        transpose ? multiply<C>(op, left, right.transposed(), result + start, columns, false, threaded)
-                  : multiply<C>(op, left.block(0, start, x.count, rows), right, result, columns, start > 0,
-                                threaded);
+        multiply<C>(op, left.block(0, start, x.count, rows), right, result, w.columns, start > 0, threaded);
     if (error) return error;
   }
-  if constexpr (is_half<T>) from_float_array(result, out, x.count * columns);
+  if constexpr (is_half<T>) {
+    parallel_for(
+        x.count, threaded ? grain_for_bytes(w.columns * 6) : x.count, [&](int64_t begin, int64_t end) {
+          from_float_array(result + begin * w.columns, out + begin * w.columns, (end - begin) * w.columns);
+        });
+  }
   return nullptr;
 }
 
@@ -294,7 +316,8 @@ mlxc_error* multiply_one(const char* op, const Rows<ComputedIn<T>>& x, const Qua
       });
     }
   }
-  return multiply_unpacked<T, ComputedIn<T>>(op, x, w, transpose, out, threaded);
+  return transpose ? multiply_unpacked_transposed<T, ComputedIn<T>>(op, x, w, out, threaded)
+                   : multiply_unpacked_plain<T, ComputedIn<T>>(op, x, w, out, threaded);
 }
 
 /* Which matrices meet: product i is of the matrices lhs[i] and rhs[i]. */
@@ -331,8 +354,10 @@ mlxc_error* multiply_pairs(const char* op, const T* x, int64_t rows, int64_t inn
       left.data = reinterpret_cast<const C*>(x + pairs.lhs[static_cast<size_t>(begin)] * size);
     } else {
       for (int64_t i = begin; i < end; i++) {
-        load_block<T, C>(x + pairs.lhs[static_cast<size_t>(i)] * size, 1, size,
-                         scratch.as<C>() + (i - begin) * size);
+        const T* from = x + pairs.lhs[static_cast<size_t>(i)] * size;
+        C* to = scratch.as<C>() + (i - begin) * size;
+        parallel_for(size, threaded ? grain_for_bytes(6) : size,
+                     [&](int64_t at, int64_t stop) { load_block<T, C>(from + at, 1, stop - at, to + at); });
       }
     }
     return multiply_one<T>(op, left, w.at(pairs.rhs[static_cast<size_t>(begin)]), transpose,

@@ -1,8 +1,9 @@
 /* rope: rotary position embedding of (B, ..., T, D).
  *
  * The angles are computed in double, for a position may be large, and once for all heads: a table of cosines
- * and sines for each position (for each place of the first axis, where these have offsets of their own). Then
- * rows are turned in whatever order they lie; the result may be the input's memory.
+ * and sines for each position (for each place of the first axis, where these have offsets of their own). Of
+ * neighbouring positions the later are turned on from the first, in double too. Then rows are turned in
+ * whatever order they lie; the result may be the input's memory.
  */
 #include <cmath>
 
@@ -59,6 +60,51 @@ MLXC_INLINE void turn_dense(const T* from, T* to, const ComputeOf<T>* cosines, c
   }
 }
 
+/* Positions whose angles are turned on from one computed afresh, and pairs done together. In double that many
+ * steps cost some 1e-15, far below what float can tell. */
+constexpr int64_t kTurnedRows = 32;
+constexpr int64_t kTurnedPairs = 64;
+
+/* Cosines and sines for `count` neighbouring positions from `place` on, in steps of `scale`. */
+template <class X>
+void fill_table(double place, double scale, const double* rates, int64_t half, int64_t count, double sign,
+                X* cosines, X* sines) {
+  constexpr int64_t rows_at_once = std::is_same_v<X, float> ? kTurnedRows : 1;
+  double c[kTurnedPairs], s[kTurnedPairs], step_c[kTurnedPairs], step_s[kTurnedPairs];
+  for (int64_t first = 0; first < half; first += kTurnedPairs) {
+    const int64_t n = half - first < kTurnedPairs ? half - first : kTurnedPairs;
+    if (rows_at_once > 1 && count > 1) {
+      for (int64_t i = 0; i < n; i++) {
+        step_c[i] = std::cos(scale * rates[first + i]);
+        step_s[i] = std::sin(scale * rates[first + i]);
+      }
+    }
+    for (int64_t row = 0; row < count; row++) {
+      X* to_cosines = cosines + row * half + first;
+      X* to_sines = sines + row * half + first;
+      if (row % rows_at_once == 0) {
+        for (int64_t i = 0; i < n; i++) {
+          const double angle = (place + static_cast<double>(row)) * scale * rates[first + i];
+          c[i] = std::cos(angle);
+          s[i] = std::sin(angle);
+        }
+      } else {
+        MLXC_VECTORIZE
+        for (int64_t i = 0; i < n; i++) {
+          const double turned = c[i] * step_c[i] - s[i] * step_s[i];
+          s[i] = s[i] * step_c[i] + c[i] * step_s[i];
+          c[i] = turned;
+        }
+      }
+      MLXC_VECTORIZE
+      for (int64_t i = 0; i < n; i++) {
+        to_cosines[i] = static_cast<X>(c[i]);
+        to_sines[i] = static_cast<X>(sign * s[i]);
+      }
+    }
+  }
+}
+
 template <class T>
 mlxc_error* run_typed(const mlxc_kernel_call* call) {
   using X = ComputeOf<T>;
@@ -84,15 +130,16 @@ mlxc_error* run_typed(const mlxc_kernel_call* call) {
     }
   }
   const int64_t* starts = data<const int64_t>(offset);
-  parallel_for(tables * length, 1 + 4096 / (half + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; row++) {
-      const int64_t start = starts[offset->ndim == 1 ? row / length * offset->strides[0] : 0];
-      const double place = (static_cast<double>(start) + static_cast<double>(row % length)) * p->scale;
-      for (int64_t i = 0; i < half; i++) {
-        const double angle = place * rates[i];
-        cosines[row * half + i] = static_cast<X>(std::cos(angle));
-        sines[row * half + i] = static_cast<X>(p->inverse ? -std::sin(angle) : std::sin(angle));
-      }
+  const double sign = p->inverse ? -1.0 : 1.0;
+  const int64_t blocks = (length + kTurnedRows - 1) / kTurnedRows;
+  parallel_for(tables * blocks, 1 + 2048 / (kTurnedRows * (half + 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; block++) {
+      const int64_t table = block / blocks, first = block % blocks * kTurnedRows;
+      const int64_t count = length - first < kTurnedRows ? length - first : kTurnedRows;
+      const int64_t start = starts[offset->ndim == 1 ? table * offset->strides[0] : 0];
+      const double place = static_cast<double>(start) + static_cast<double>(first);
+      const int64_t at = (table * length + first) * half;
+      fill_table<X>(place, p->scale, rates, half, count, sign, cosines + at, sines + at);
     }
   });
   const T* source = data<const T>(in);
