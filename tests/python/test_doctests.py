@@ -30,6 +30,8 @@ NAMES = [
     "mlxc.models.sample",
     "mlxc.models.tokenizer",
     "mlxc.nn",
+    "mlxc.nn.init",
+    "mlxc.nn.losses",
     "mlxc.nn.utils",
     "mlxc.optimizers",
     "mlxc.random",

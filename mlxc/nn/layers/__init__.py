@@ -1,6 +1,8 @@
 # ruff: noqa: F403
 """The layers, one kind a file; mlxc.nn has them all."""
 
+from mlxc.nn.layers.activation_layers import *
+from mlxc.nn.layers.activations import *
 from mlxc.nn.layers.base import *
 from mlxc.nn.layers.containers import *
 from mlxc.nn.layers.embedding import *

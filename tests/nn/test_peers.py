@@ -1,0 +1,42 @@
+"""Functions and layers give the initial values, results and gradients that MLX and PyTorch gave.
+
+The values are recorded by tools/compare_nn.py --record.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peer_cases import Case, arguments, differences, run
+from peer_values import FILES, cases_of
+
+import mlxc as mx
+from mlxc import nn, utils
+
+CASES = [pytest.param(file, case, id=case.name) for file in FILES for case in cases_of(file)]
+_RECORDED: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+
+
+def recorded(file: str, case: Case, peer: str) -> dict[str, np.ndarray]:
+    if file not in _RECORDED:
+        cases: dict[str, dict[str, np.ndarray]] = {}
+        with np.load(Path(__file__).parent / file) as values:
+            for key in values.files:
+                name, by, value = key.split("|")
+                cases.setdefault(f"{name}|{by}", {})[value] = values[key]
+        _RECORDED[file] = cases
+    return _RECORDED[file].get(f"{case.name}|{peer}", {})
+
+
+@pytest.mark.parametrize(("file", "case"), CASES)
+def test_the_values_are_those_of_mlx_and_pytorch(file, case):
+    found = run(mx, nn, utils, case, arguments(case))
+    by_mlx, by_torch = recorded(file, case, "mlx"), recorded(file, case, "torch")
+    assert by_mlx, "no values are recorded"
+    assert bool(by_torch) == (case.torch is not None)
+    if not case.mlx_gradient:
+        by_mlx = {key: value for key, value in by_mlx.items() if not key.startswith("gradient")}
+    assert differences(found, by_mlx, case.mlx_tolerance) == {}
+    assert differences(found, by_torch, case.torch_tolerance) == {}
