@@ -39,6 +39,10 @@ class Group:
     def __new__(cls, *args: Any, **kwargs: Any) -> Group:
         raise TypeError("Group has no constructor: mlxc.distributed.init() returns the group of all processes")
 
+    def __reduce__(self) -> tuple[Callable[[], Group], tuple[()]]:
+        # A copy, also in another process, is the group of that process: layers that have a group can be copied.
+        return init, ()
+
     def rank(self) -> int:
         """The number of this process in the group, from 0.
 

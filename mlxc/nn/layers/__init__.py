@@ -5,6 +5,10 @@ from mlxc.nn.layers.activation_layers import *
 from mlxc.nn.layers.activations import *
 from mlxc.nn.layers.base import *
 from mlxc.nn.layers.containers import *
+from mlxc.nn.layers.distributed import *
+from mlxc.nn.layers.dropout import *
 from mlxc.nn.layers.embedding import *
 from mlxc.nn.layers.linear import *
 from mlxc.nn.layers.normalization import *
+from mlxc.nn.layers.positional_encoding import *
+from mlxc.nn.layers.quantized import *

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import mlxc as mx
 from mlxc.nn.layers._checks import check_last, check_size
 from mlxc.nn.layers.base import Module
+
+if TYPE_CHECKING:
+    from mlxc.nn.layers.quantized import QuantizedEmbedding
 
 __all__ = ["Embedding"]
 
@@ -62,3 +66,35 @@ class Embedding(Module):
         weight = self["weight"]
         check_last("Embedding.as_linear", x, weight.shape[-1])
         return x @ weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ) -> QuantizedEmbedding:
+        """A layer of the same table, quantised.
+
+        Args:
+            group_size: how many neighbours share a scale; None is the mode's own, see QuantizedLinear.
+            bits: bits an element; None is the mode's own.
+            mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
+            quantize_input: must be False, as the input is whole numbers.
+
+        Returns:
+            A QuantizedEmbedding.
+
+        Raises:
+            ValueError: if sizes, group size, bits and mode do not fit each other, and for `quantize_input`.
+
+        Example:
+            >>> import mlxc.nn as nn
+            >>> nn.Embedding(10, 64).to_quantized()
+            QuantizedEmbedding(10, 64, group_size=64, bits=4, mode=affine)
+        """
+        from mlxc.nn.layers.quantized import QuantizedEmbedding
+
+        if quantize_input:
+            raise ValueError("[Embedding.to_quantized] Quantized input is not supported: it is whole numbers")
+        return QuantizedEmbedding.from_embedding(self, group_size, bits, mode)

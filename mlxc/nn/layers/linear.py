@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlxc as mx
 from mlxc.nn.layers._checks import check_last, check_size
 from mlxc.nn.layers.base import Module
+
+if TYPE_CHECKING:
+    from mlxc.nn.layers.quantized import QQLinear, QuantizedLinear
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 
@@ -74,6 +77,36 @@ class Linear(Module):
         if "bias" in self:
             return mx.addmm(self["bias"], x, weight.T)
         return x @ weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ) -> QuantizedLinear | QQLinear:
+        """A layer of the same weight, quantised.
+
+        Args:
+            group_size: how many neighbours share a scale; None is the mode's own, see QuantizedLinear.
+            bits: bits an element; None is the mode's own.
+            mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
+            quantize_input: whether the layer rounds its input too (for nvfp4 and mxfp8).
+
+        Returns:
+            A QuantizedLinear, or with `quantize_input` a QQLinear.
+
+        Raises:
+            ValueError: if sizes, group size, bits and mode do not fit each other.
+
+        Example:
+            >>> import mlxc.nn as nn
+            >>> nn.Linear(64, 8).to_quantized(bits=8)
+            QuantizedLinear(input_dims=64, output_dims=8, bias=True, group_size=64, bits=8, mode=affine)
+        """
+        from mlxc.nn.layers.quantized import QQLinear, QuantizedLinear
+
+        return (QQLinear if quantize_input else QuantizedLinear).from_linear(self, group_size, bits, mode)
 
 
 class Bilinear(Module):
