@@ -2,91 +2,14 @@
  *
  * Called by the core with parameters filled in and checked. Patches of the input are laid out as rows, a
  * block at a time, and multiplied with the weight (gemm.h); a convolution of kernel size one is that product
- * at once, and a depthwise one is summed directly. Halves are computed in float and rounded once. Padding may
- * be negative, which crops. Fewer spatial axes are handled as three with leading ones of size one.
+ * at once, and a depthwise one is summed directly. The forms that gradients take are in conv_gradients.h.
+ * Halves are computed in float and rounded once. Padding may be negative, which crops.
  */
-#include "gemm.h"
+#include "conv_gradients.h"
 
 namespace mlxc_cpu {
 inline namespace MLXC_ISA {
 namespace {
-
-constexpr int kSpatial = 3;
-/* Elements of a block of patches: fits the second-level cache. */
-constexpr int64_t kPatchElements = INT64_C(1) << 17;
-
-struct Geometry {
-  int64_t batch, channels, filters, groups;
-  int64_t in[kSpatial], kernel[kSpatial], out[kSpatial];
-  int64_t stride[kSpatial], low[kSpatial], kernel_dilation[kSpatial], input_dilation[kSpatial];
-  int64_t batch_stride, channel_stride, in_stride[kSpatial]; /* of the input, in elements */
-  bool flip;
-
-  int64_t group_channels() const { return channels / groups; }
-  int64_t group_filters() const { return filters / groups; }
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  int64_t rows() const { return batch * out[0] * out[1] * out[2]; }
-
-  /* Where tap `tap` of output position `position` reads along an axis; -1 in padding or between dilated
-   * elements. */
-  int64_t input_index(int axis, int64_t position, int64_t tap) const {
-    const int64_t place = flip ? kernel[axis] - 1 - tap : tap;
-    const int64_t at = position * stride[axis] + place * kernel_dilation[axis] - low[axis];
-    if (at < 0 || at % input_dilation[axis] != 0) return -1;
-    const int64_t index = at / input_dilation[axis];
-    return index < in[axis] ? index : -1;
-  }
-};
-
-Geometry make_geometry(const mlxc_kernel_call* call) {
-  const mlxc_view* input = call->inputs[0];
-  const mlxc_view* weight = call->inputs[1];
-  const mlxc_view* out = call->outputs[0];
-  const auto* p = params<mlxc_conv_params>(call);
-  const int spatial = input->ndim - 2, lead = kSpatial - spatial;
-  Geometry g;
-  g.batch = input->shape[0];
-  g.channels = input->shape[input->ndim - 1];
-  g.filters = weight->shape[0];
-  g.groups = p->groups;
-  g.flip = p->flip != 0;
-  g.batch_stride = input->strides[0];
-  g.channel_stride = input->strides[input->ndim - 1];
-  for (int axis = 0; axis < kSpatial; axis++) {
-    const int from = axis - lead;
-    const bool real = from >= 0;
-    g.in[axis] = real ? input->shape[1 + from] : 1;
-    g.in_stride[axis] = real ? input->strides[1 + from] : 0;
-    g.kernel[axis] = real ? weight->shape[1 + from] : 1;
-    g.out[axis] = real ? out->shape[1 + from] : 1;
-    g.stride[axis] = real ? p->stride.items[from] : 1;
-    g.low[axis] = real ? p->padding_low.items[from] : 0;
-    g.kernel_dilation[axis] = real ? p->kernel_dilation.items[from] : 1;
-    g.input_dilation[axis] = real ? p->input_dilation.items[from] : 1;
-  }
-  return g;
-}
-
-/* The output position of a row, counted up. */
-struct Position {
-  int64_t image;
-  int64_t at[kSpatial];
-
-  Position(const Geometry& g, int64_t row) {
-    for (int axis = kSpatial - 1; axis >= 0; axis--) {
-      at[axis] = row % g.out[axis];
-      row /= g.out[axis];
-    }
-    image = row;
-  }
-  void next(const Geometry& g) {
-    for (int axis = kSpatial - 1; axis >= 0; axis--) {
-      if (++at[axis] < g.out[axis]) return;
-      at[axis] = 0;
-    }
-    image++;
-  }
-};
 
 /* Lays out the patches of rows [begin, end) for one group: a row is taps x channels of the group. */
 template <class S, class T>
@@ -138,9 +61,9 @@ void lay_out_patches(const Geometry& g, const S* input, int64_t group, int64_t b
 
 /* The weight as T, row-major: as it lies, or converted into scratch. */
 template <class S, class T>
-mlxc_error* prepare_weight(const mlxc_view* weight, Scratch* scratch, const T** dense) {
+mlxc_error* prepare_weight(const mlxc_view* weight, bool as_it_lies, Scratch* scratch, const T** dense) {
   if constexpr (std::is_same_v<S, T>) {
-    if (is_contiguous(weight)) {
+    if (as_it_lies) {
       *dense = data<const T>(weight);
       return nullptr;
     }
@@ -155,6 +78,14 @@ mlxc_error* prepare_weight(const mlxc_view* weight, Scratch* scratch, const T** 
   }
   *dense = scratch->as<T>();
   return nullptr;
+}
+
+template <class T>
+void reverse_taps(T* filter, int64_t taps, int64_t channels) {
+  for (int64_t tap = 0; tap < taps / 2; tap++) {
+    std::swap_ranges(filter + tap * channels, filter + (tap + 1) * channels,
+                     filter + (taps - 1 - tap) * channels);
+  }
 }
 
 /* Blocks of patches times the weight of their group. */
@@ -282,7 +213,7 @@ mlxc_error* convolve(const mlxc_kernel_call* call) {
   using T = ComputeOf<S>;
   const mlxc_view* input = call->inputs[0];
   const mlxc_view* weight = call->inputs[1];
-  const Geometry g = make_geometry(call);
+  Geometry g = make_geometry(call);
   const S* from = data<const S>(input);
   S* out = data<S>(call->outputs[0]);
   int64_t row_stride = 0;
@@ -297,11 +228,20 @@ mlxc_error* convolve(const mlxc_kernel_call* call) {
       return multiply<S>("conv", left, right, out, g.filters, false, true);
     }
   }
-  const bool as_it_lies = std::is_same_v<S, T> && is_contiguous(weight);
+  if (sums_over_batch(g, weight)) return convolve_summed<S, T>(g, from, data<const S>(weight), out);
+  const bool as_it_lies = std::is_same_v<S, T> && is_contiguous(weight) && !g.flip;
   Scratch scratch(as_it_lies ? 0 : static_cast<size_t>(weight->size) * sizeof(T));
   const T* dense = nullptr;
-  if (mlxc_error* error = prepare_weight<S, T>(weight, &scratch, &dense)) return error;
+  if (mlxc_error* error = prepare_weight<S, T>(weight, as_it_lies, &scratch, &dense)) return error;
+  if (g.flip) {
+    /* The taps are turned round once, so that patches can be read forwards. */
+    for (int64_t o = 0; o < g.filters; o++) {
+      reverse_taps(scratch.as<T>() + o * g.taps() * g.group_channels(), g.taps(), g.group_channels());
+    }
+    g.flip = false;
+  }
   if (g.groups == g.channels && g.channels > 1) return convolve_depthwise<S, T>(g, from, dense, out);
+  if (opens_gaps(g)) return convolve_phases<S, T>(g, from, dense, out);
   return convolve_patches<S, T>(g, from, dense, out);
 }
 
