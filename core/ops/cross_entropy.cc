@@ -1,5 +1,6 @@
 // Rules of cross_entropy over the last axis, and of its gradient softmax(logits) - one_hot(target), which is
-// computed anew from the logits and the logsumexp: nothing of their size is kept.
+// computed anew from the logits and the logsum, the logarithm of the sum of exp(logits - their maximum):
+// nothing of the logits' size is kept, and large logits keep their differences.
 //
 // Rule: targets are checked when they are known, by the kernels.
 #include "core/ops/composed.h"
@@ -11,17 +12,24 @@ namespace {
 Array with_last(const Array& a) { return op::expand_dims(a, make_axes({a.ndim()})); }
 Array without_last(const Array& a) { return op::squeeze(a, make_axes({a.ndim() - 1})); }
 
+// Less the maximum, which is a constant here: neither the loss nor its gradient depends on what is taken off.
+Array shifted(const Array& logits) {
+  const Array wide = widen(logits);
+  if (wide.dim(-1) == 0) return wide;
+  return op::subtract(wide, op::stop_gradient(op::max(wide, make_axes({wide.ndim() - 1}), true)));
+}
+
 std::vector<Array> compose_cross_entropy(std::span<const Array> in) {
-  const Array logits = widen(in[0]);
+  const Array logits = shifted(in[0]);
   const int last = logits.ndim() - 1;
-  const Array total = op::logsumexp(logits, make_axes({last}), false);
+  const Array logsum = op::logsumexp(logits, make_axes({last}), false);
   const Array picked = without_last(op::gather_axis(logits, with_last(in[1]), last));
-  return {op::subtract(total, picked), total};
+  return {op::subtract(logsum, picked), logsum};
 }
 
 std::vector<Array> compose_cross_entropy_grad(std::span<const Array> in) {
-  const Array logits = widen(in[0]), total = with_last(in[2]), g = with_last(in[3]);
-  const Array share = op::multiply(op::exp(op::subtract(logits, total)), g);
+  const Array logits = shifted(in[0]), logsum = with_last(in[2]), g = with_last(in[3]);
+  const Array share = op::multiply(op::exp(op::subtract(logits, logsum)), g);
   constexpr int mode_add = 1;
   const Array made = op::scatter_axis(share, with_last(in[1]), op::negative(g), logits.ndim() - 1, mode_add);
   return {cast_to(made, in[0].dtype())};
@@ -65,7 +73,7 @@ void infer_cross_entropy_grad(Recording& rec) {
   const mlxc_dtype dtype = loss_dtype(rec.input(0).dtype);
   for (int i = 2; i < 4; i++) {
     if (!(Dims(rec.input(i).shape()) == shape)) {
-      fail(MLXC_ERROR_VALUE, rec.name(), ": logsumexp and cotangent must have the shape of the targets ",
+      fail(MLXC_ERROR_VALUE, rec.name(), ": logsum and cotangent must have the shape of the targets ",
            shape_text(shape), ", got ", shape_text(rec.input(i).shape()));
     }
     rec.cast_input(i, dtype);
@@ -75,10 +83,10 @@ void infer_cross_entropy_grad(Recording& rec) {
 
 void vjp_cross_entropy(const Vjp& vjp, Array* grads) {
   if (!vjp.wants(0)) return;
-  const Array &logits = vjp.inputs[0], &total = vjp.outputs[1];
-  if (vjp.cotangents[0]) grads[0] = op::cross_entropy_grad(logits, vjp.inputs[1], total, vjp.cotangents[0]);
+  const Array &logits = vjp.inputs[0], &logsum = vjp.outputs[1];
+  if (vjp.cotangents[0]) grads[0] = op::cross_entropy_grad(logits, vjp.inputs[1], logsum, vjp.cotangents[0]);
   if (vjp.cotangents[1]) {
-    const Array shares = op::exp(op::subtract(widen(logits), with_last(total)));
+    const Array shares = op::exp(op::subtract(shifted(logits), with_last(logsum)));
     grads[0] = add_maybe(grads[0], op::multiply(shares, with_last(vjp.cotangents[1])));
   }
 }

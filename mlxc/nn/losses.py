@@ -112,6 +112,7 @@ def cross_entropy(  # noqa: PLR0917 (the order is MLX's)
         dtype, wide = _widen(logits)
         loss = mx.fast.cross_entropy(mx.moveaxis(wide, axis, -1), targets)
         if label_smoothing:
+            wide = _less_maximum(wide, axis)
             even = mx.logsumexp(wide, axis=axis) - mx.mean(wide, axis=axis)
             loss = (1 - label_smoothing) * loss + label_smoothing * even
     else:
@@ -127,6 +128,11 @@ def cross_entropy(  # noqa: PLR0917 (the order is MLX's)
     return _reduce(loss, reduction, dtype)
 
 
+def _less_maximum(logits: mx.array, axis: int) -> mx.array:
+    """Logits whose largest is 0: what is left of large ones keeps its digits."""
+    return logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
+
+
 def _cross_entropy_of_probabilities(
     logits: mx.array, probabilities: mx.array, axis: int, label_smoothing: float
 ) -> mx.array:
@@ -134,6 +140,7 @@ def _cross_entropy_of_probabilities(
         probabilities = (1 - label_smoothing) * probabilities + label_smoothing / logits.shape[axis]
     # Probabilities that have another sum than 1, say a row of zeros for what does not count, weigh what they add up to.
     total = mx.sum(probabilities, axis=axis)
+    logits = _less_maximum(logits, axis)
     return mx.logsumexp(logits, axis=axis) * total - mx.sum(logits * probabilities, axis=axis)
 
 

@@ -1,8 +1,8 @@
 /* cross_entropy over the last axis, and its gradient: rows of logits, one target each.
  *
  * The loss reads each row once, in strips, with a running maximum and sum (in double); nothing of the logits'
- * size is made. Halves are computed in float. A target out of range is an index error, found before the rows
- * are read.
+ * size is made. Halves are computed in float. All is relative to the row's maximum, so that large logits keep
+ * their differences. A target out of range is an index error, found before the rows are read.
  */
 #include <cinttypes>
 #include <cmath>
@@ -52,11 +52,38 @@ MLXC_INLINE const ComputeOf<T>* read_strip(const T* from, ComputeOf<T>* buffer, 
   }
 }
 
-/* The logarithm of the sum of exp over a row. A NaN passes by the maximum but reaches the sum. */
+constexpr int64_t lanes_count = 16;
+
+/* The greater of `top` and what is in a strip; a NaN is passed by. */
+template <class X>
+MLXC_INLINE X max_of_strip(const X* x, int64_t count, X top) {
+  X lanes[lanes_count];
+  for (int64_t k = 0; k < lanes_count; k++) lanes[k] = -std::numeric_limits<X>::infinity();
+  int64_t i = 0;
+  for (; i + lanes_count <= count; i += lanes_count) {
+    for (int64_t k = 0; k < lanes_count; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+  }
+  for (int64_t k = 0; k < lanes_count; k++) top = lanes[k] > top ? lanes[k] : top;
+  for (; i < count; i++) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+/* What is taken off a row before exp: its maximum, or 0 where that is -inf. */
+template <class X>
+MLXC_INLINE X shift_by(X top) {
+  return top == -std::numeric_limits<X>::infinity() ? X(0) : top;
+}
+
+template <class X>
+struct RowSum {
+  X shift;       /* logsumexp = shift + logsum */
+  double logsum; /* the logarithm of the sum of exp(x - shift) */
+};
+
+/* A NaN passes by the maximum but reaches the sum. */
 template <class T>
-ComputeOf<T> logsumexp_row(const T* row, int64_t n) {
+RowSum<ComputeOf<T>> sum_row(const T* row, int64_t n) {
   using X = ComputeOf<T>;
-  constexpr int64_t lanes_count = 16;
   constexpr X minus_inf = -std::numeric_limits<X>::infinity();
   X buffer[kStrip], exps[kStrip];
   X top = minus_inf;
@@ -64,32 +91,33 @@ ComputeOf<T> logsumexp_row(const T* row, int64_t n) {
   for (int64_t begin = 0; begin < n; begin += kStrip) {
     const int64_t count = n - begin < kStrip ? n - begin : kStrip;
     const X* x = read_strip(row + begin, buffer, count);
-    X lanes[lanes_count];
-    for (int64_t k = 0; k < lanes_count; k++) lanes[k] = minus_inf;
-    int64_t i = 0;
-    for (; i + lanes_count <= count; i += lanes_count) {
-      for (int64_t k = 0; k < lanes_count; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
-    }
-    X best = top;
-    for (int64_t k = 0; k < lanes_count; k++) best = lanes[k] > best ? lanes[k] : best;
-    for (; i < count; i++) best = x[i] > best ? x[i] : best;
+    const X best = max_of_strip(x, count, top);
     if (best != top) {
       sum *= top == minus_inf ? 0.0 : std::exp(static_cast<double>(top) - static_cast<double>(best));
       top = best;
     }
-    const X shift = top == minus_inf ? X(0) : top;
+    const X shift = shift_by(top);
     MLXC_VECTORIZE
     for (int64_t j = 0; j < count; j++) exps[j] = exp_of(x[j] - shift);
     X parts[lanes_count] = {};
-    i = 0;
+    int64_t i = 0;
     for (; i + lanes_count <= count; i += lanes_count) {
       for (int64_t k = 0; k < lanes_count; k++) parts[k] += exps[i + k];
     }
     for (; i < count; i++) parts[0] += exps[i];
     for (int64_t k = 0; k < lanes_count; k++) sum += static_cast<double>(parts[k]);
   }
-  if (top == minus_inf) return sum == sum ? minus_inf : static_cast<X>(sum);
-  return static_cast<X>(static_cast<double>(top) + std::log(sum));
+  return {shift_by(top), std::log(sum)};
+}
+
+template <class T>
+ComputeOf<T> max_of_row(const T* row, int64_t n) {
+  ComputeOf<T> buffer[kStrip], top = -std::numeric_limits<ComputeOf<T>>::infinity();
+  for (int64_t begin = 0; begin < n; begin += kStrip) {
+    const int64_t count = n - begin < kStrip ? n - begin : kStrip;
+    top = max_of_strip(read_strip(row + begin, buffer, count), count, top);
+  }
+  return top;
 }
 
 template <class T>
@@ -102,14 +130,17 @@ mlxc_error* run_loss(const mlxc_kernel_call* call) {
   int64_t* labels = scratch.as<int64_t>();
   if (mlxc_error* error = read_targets("cross_entropy", targets, n, labels)) return error;
   const T* from = data<const T>(logits);
-  X *loss = data<X>(call->outputs[0]), *total = data<X>(call->outputs[1]);
-  parallel_for(rows, grain_for_bytes(4 * n * static_cast<int64_t>(sizeof(T))),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t r = begin; r < end; r++) {
-                   total[r] = logsumexp_row(from + r * n, n);
-                   loss[r] = total[r] - cast<X>(from[r * n + labels[r]]);
-                 }
-               });
+  X *loss = data<X>(call->outputs[0]), *logsum = data<X>(call->outputs[1]);
+  parallel_for(
+      rows, grain_for_bytes(4 * n * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; r++) {
+          const RowSum<X> sum = sum_row(from + r * n, n);
+          const X at_label = cast<X>(from[r * n + labels[r]]);
+          logsum[r] = static_cast<X>(sum.logsum);
+          loss[r] =
+              static_cast<X>(sum.logsum - (static_cast<double>(at_label) - static_cast<double>(sum.shift)));
+        }
+      });
   return nullptr;
 }
 
@@ -123,14 +154,15 @@ mlxc_error* run_gradient(const mlxc_kernel_call* call) {
   int64_t* labels = scratch.as<int64_t>();
   if (mlxc_error* error = read_targets("cross_entropy_grad", targets, n, labels)) return error;
   const T* from = data<const T>(logits);
-  const X *total = data<const X>(call->inputs[2]), *g = data<const X>(call->inputs[3]);
+  const X *logsum = data<const X>(call->inputs[2]), *g = data<const X>(call->inputs[3]);
   T* to = data<T>(call->outputs[0]);
   parallel_for(rows, grain_for_bytes(4 * n * static_cast<int64_t>(sizeof(T))),
                [&](int64_t begin, int64_t end) {
                  X buffer[kStrip];
                  for (int64_t r = begin; r < end; r++) {
-                   const X shift = total[r], factor = g[r];
-                   const X at_label = (exp_of(cast<X>(from[r * n + labels[r]]) - shift) - X(1)) * factor;
+                   const X shift = shift_by(max_of_row(from + r * n, n)), more = logsum[r], factor = g[r];
+                   const X label = cast<X>(from[r * n + labels[r]]);
+                   const X at_label = (exp_of((label - shift) - more) - X(1)) * factor;
                    for (int64_t i = 0; i < n; i += kStrip) {
                      const int64_t count = n - i < kStrip ? n - i : kStrip;
                      const X* x = read_strip(from + r * n + i, buffer, count);
@@ -141,7 +173,7 @@ mlxc_error* run_gradient(const mlxc_kernel_call* call) {
                        y = to + r * n + i;
                      }
                      MLXC_VECTORIZE
-                     for (int64_t j = 0; j < count; j++) y[j] = exp_of(x[j] - shift) * factor;
+                     for (int64_t j = 0; j < count; j++) y[j] = exp_of((x[j] - shift) - more) * factor;
                      if constexpr (is_half<T>) from_float_array(buffer, to + r * n + i, count);
                    }
                    to[r * n + labels[r]] = cast<T>(at_label);
