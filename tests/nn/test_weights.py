@@ -184,3 +184,59 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     with pytest.raises(TypeError):
         m.save_weights(file)
     assert file.read_bytes() == before
+
+
+# ---- saving to several files ----
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr("mlxc.nn.layers._weights.SHARD_BYTES", 30)
+
+
+INDEX = "model.safetensors.index.json"
+
+
+def names(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_weights_are_divided_among_files_with_an_index(tmp_path, small_shards):
+    m = make()
+    m.save_weights(tmp_path / INDEX)
+    assert names(tmp_path) == [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)] + [INDEX]
+    index = json.loads((tmp_path / INDEX).read_text())
+    assert index["metadata"] == {"total_size": 4 * (6 + 3 + 3)}
+    assert index["weight_map"]["layers.0.weight"] == "model-00001-of-00002.safetensors"
+    assert list(index["weight_map"]) == [path for path, _ in flat(m)]
+    for source in (tmp_path, tmp_path / INDEX):
+        assert values(make().load_weights(source)) == values(m)
+
+
+def test_saving_again_replaces_all_files(tmp_path, small_shards):
+    make().save_weights(tmp_path / INDEX)
+    (tmp_path / "other.safetensors").write_bytes(b"")
+    m = make()
+    m.save_weights(tmp_path / INDEX)
+    assert values(make().load_weights(tmp_path / INDEX)) == values(m)
+    assert len(names(tmp_path)) == 4 and "other.safetensors" in names(tmp_path)
+
+
+def test_a_save_to_several_files_that_fails_leaves_the_old_ones(tmp_path, small_shards):
+    m = make()
+    m.save_weights(tmp_path / INDEX)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    m.layers[1].weight = mx.zeros(3, dtype=mx.complex64).astype(mx.complex128)
+    with pytest.raises(TypeError):
+        m.save_weights(tmp_path / INDEX)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_unsound_index_is_replaced_and_names_nothing_to_delete(tmp_path, small_shards):
+    (tmp_path / "model-x.safetensors").write_bytes(b"kept")
+    for text in ("{", "[]", '{"weight_map": 3}', '{"weight_map": {"a": "../model-x.safetensors"}}'):
+        (tmp_path / INDEX).write_text(text)
+        m = make()
+        m.save_weights(tmp_path / INDEX)
+        assert values(make().load_weights(tmp_path)) == values(m)
+    assert (tmp_path / "model-x.safetensors").read_bytes() == b"kept"

@@ -10,12 +10,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import mlxc as mx
+from mlxc._files.access import open_to_write
 from mlxc.nn.layers._tree import Plan
 
 INDEX = ".index.json"
+# How much goes into one file where weights are written to several.
+SHARD_BYTES = 5 * 1000**3
 
 
 def read_weights(source: Any) -> tuple[str, list[tuple[str, mx.array]]]:
@@ -152,5 +157,64 @@ def write_weights(file: Any, weights: dict[str, mx.array]) -> None:
         mx.savez(path, **weights)
     elif path.endswith(".safetensors"):
         mx.save_safetensors(path, weights)
+    elif path.endswith(".safetensors" + INDEX):
+        write_shards(path, weights)
     else:
-        raise ValueError(f"[save_weights] Unsupported file extension for {path}. Use '.npz' or '.safetensors'.")
+        raise ValueError(
+            f"[save_weights] Unsupported file extension for {path}. Use '.npz' or '.safetensors', or "
+            f"'.safetensors{INDEX}' for several files."
+        )
+
+
+def divide(weights: dict[str, mx.array], size: int) -> list[dict[str, mx.array]]:
+    """The weights in order, in parts of at most so many bytes, or of one array."""
+    parts: list[dict[str, mx.array]] = [{}]
+    used = 0
+    for name, value in weights.items():
+        if parts[-1] and used + value.nbytes > size:
+            parts.append({})
+            used = 0
+        parts[-1][name] = value
+        used += value.nbytes
+    return parts
+
+
+def write_shards(path: str, weights: dict[str, mx.array]) -> None:
+    """Writes shards and their index. Until the index is replaced, in one step, the old one and its shards stay."""
+    folder, stem = os.path.dirname(path), os.path.basename(path).removesuffix(".safetensors" + INDEX)
+    parts = divide(weights, SHARD_BYTES)
+    old = named_files(path)
+    for generation in count(1):
+        prefix = stem if generation == 1 else f"{stem}.{generation}"
+        names = [f"{prefix}-{i + 1:05d}-of-{len(parts):05d}.safetensors" for i in range(len(parts))]
+        if not any(os.path.exists(os.path.join(folder, name)) for name in names):
+            break
+    index = {
+        "metadata": {"total_size": sum(value.nbytes for value in weights.values())},
+        "weight_map": {tensor: name for name, part in zip(names, parts, strict=True) for tensor in part},
+    }
+    try:
+        for name, part in zip(names, parts, strict=True):
+            mx.save_safetensors(os.path.join(folder, name), part, {"format": "mlx"})
+        with open_to_write(path, ".json", "save_weights") as out:
+            out.write(json.dumps(index, indent=2).encode())
+    except BaseException:
+        remove(folder, names)
+        raise
+    remove(folder, [name for name in old if name.startswith(stem)])
+
+
+def named_files(path: str) -> set[str]:
+    """The files beside an index that it names; none if there is no index or it is unsound."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            places = json.load(file)["weight_map"]
+        return {name for name in places.values() if name == os.path.basename(name)}
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return set()
+
+
+def remove(folder: str, names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))

@@ -549,10 +549,11 @@ class Module(dict[str, Any]):
         return self
 
     def save_weights(self, file: str | os.PathLike[str]) -> None:
-        """Writes all parameters to a file. A save that fails leaves the old file as it was.
+        """Writes all parameters to a file, or to several. A save that fails leaves the old files as they were.
 
         Args:
-            file: path that ends in .npz or .safetensors.
+            file: path that ends in .npz or .safetensors. For files of at most 5 GB each, the path of their index, which
+                ends in .safetensors.index.json.
 
         Raises:
             ValueError: for another ending.
