@@ -43,17 +43,31 @@ struct RunningRows {
   }
 };
 
+/* A vector folded to one number, half upon half. */
+template <class X, int Bytes, class F>
+MLXC_INLINE X fold_lanes(const typename VectorOf<X, Bytes>::type& v, const F& join) {
+  if constexpr (Bytes == 16) {
+    X result = v[0];
+    for (int i = 1; i < static_cast<int>(16 / sizeof(X)); i++) result = join(result, v[i]);
+    return result;
+  } else {
+    typename VectorOf<X, Bytes / 2>::type halves[2];
+    std::memcpy(halves, &v, sizeof(halves));
+    return fold_lanes<X, Bytes / 2>(join(halves[0], halves[1]), join);
+  }
+}
+
 template <class X>
 MLXC_INLINE X find_top(const X* x, int64_t n) {
-  constexpr int64_t lanes_count = 16;
-  X lanes[lanes_count];
-  for (int64_t k = 0; k < lanes_count; k++) lanes[k] = kMinusInf<X>;
+  using V = typename VectorOf<X, kVectorBytes>::type;
+  constexpr int64_t W = kVectorBytes / static_cast<int64_t>(sizeof(X));
+  V lanes = V{} + kMinusInf<X>;
   int64_t i = 0;
-  for (; i + lanes_count <= n; i += lanes_count) {
-    for (int64_t k = 0; k < lanes_count; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+  for (; i + W <= n; i += W) {
+    const V part = *reinterpret_cast<const V*>(x + i);
+    lanes = part > lanes ? part : lanes;
   }
-  X best = kMinusInf<X>;
-  for (int64_t k = 0; k < lanes_count; k++) best = lanes[k] > best ? lanes[k] : best;
+  X best = fold_lanes<X, kVectorBytes>(lanes, [](auto a, auto b) { return a > b ? a : b; });
   for (; i < n; i++) best = x[i] > best ? x[i] : best;
   return best;
 }
@@ -61,30 +75,30 @@ MLXC_INLINE X find_top(const X* x, int64_t n) {
 /* Scores become exp(score - top); their sum is returned. */
 template <class X>
 MLXC_INLINE X exp_scores(X* x, int64_t n, X top) {
+  using V = typename VectorOf<X, kVectorBytes>::type;
+  constexpr int64_t W = kVectorBytes / static_cast<int64_t>(sizeof(X));
   MLXC_VECTORIZE
   for (int64_t i = 0; i < n; i++) x[i] = exp_of(x[i] - top);
-  constexpr int64_t lanes_count = 16;
-  X lanes[lanes_count] = {};
+  V lanes = {};
   int64_t i = 0;
-  for (; i + lanes_count <= n; i += lanes_count) {
-    for (int64_t k = 0; k < lanes_count; k++) lanes[k] += x[i + k];
-  }
-  X sum = 0;
-  for (int64_t k = 0; k < lanes_count; k++) sum += lanes[k];
+  for (; i + W <= n; i += W) lanes += *reinterpret_cast<const V*>(x + i);
+  X sum = fold_lanes<X, kVectorBytes>(lanes, [](auto a, auto b) { return a + b; });
   for (; i < n; i++) sum += x[i];
   return sum;
 }
 
-/* Takes one row's new scores in: the sums so far shrink by what the maximum grew. A NaN among the scores
- * passes by the maximum but reaches the denominator. */
+/* Takes one row's new scores in, of which `seen` count and the rest become zero: the sums so far shrink by
+ * what the maximum grew. A NaN among the scores passes by the maximum but reaches the denominator. */
 template <class X>
-MLXC_INLINE void take_scores(const RunningRows<X>& rows, int64_t r, int64_t count, int64_t value_depth) {
+MLXC_INLINE void take_scores(const RunningRows<X>& rows, int64_t r, int64_t seen, int64_t count,
+                             int64_t value_depth) {
   X* scores = rows.scores + r * kKeyBlock;
-  const X best = find_top(scores, count);
+  const X best = find_top(scores, seen);
   const X before = rows.top[r];
   const X top = best > before ? best : before;
   const X shift = top == kMinusInf<X> ? X(0) : top; /* nothing seen yet: exp gives zeros */
-  const X sum = exp_scores(scores, count, shift);
+  const X sum = exp_scores(scores, seen, shift);
+  std::fill_n(scores + seen, count - seen, X(0));
   if (top != before) {
     const X shrink = before == kMinusInf<X> ? X(0) : exp_of(before - top);
     rows.denominator[r] *= shrink;
@@ -127,9 +141,9 @@ struct Pass {
       }
       for (int64_t r = 0; r < count; r++) {
         const int64_t row = begin + r;
-        mask_scores<T>(rows.scores + r * kKeyBlock, mask, s, causal, b, h * s.group() + row / s.queries,
-                       row % s.queries, j, width);
-        take_scores(rows, r, width, s.value_depth);
+        const int64_t query = row % s.queries, seen = s.seen_of(query, causal, j, width);
+        mask_scores<T>(rows.scores + r * kKeyBlock, mask, b, h * s.group() + row / s.queries, query, j, seen);
+        take_scores(rows, r, seen, width, s.value_depth);
       }
       const Matrix<const X> shares{rows.scores, count, width, kKeyBlock, 1};
       const Matrix<const X> value_block = read_block<T>(values, j, width, rows.values);

@@ -42,6 +42,11 @@ struct AttentionShape {
     const int64_t count = query + 1 + keys - queries;
     return count < 0 ? 0 : count > keys ? keys : count;
   }
+  /* How many of the `width` keys from `first` on it sees. */
+  int64_t seen_of(int64_t query, bool causal, int64_t first, int64_t width) const {
+    const int64_t count = seen(query, causal) - first;
+    return count < 0 ? 0 : count > width ? width : count;
+  }
 };
 
 /* Head (b, h) of a (B, H, length, depth) view. */
@@ -82,25 +87,22 @@ void read_rows(const mlxc_view* view, const AttentionShape& s, int64_t b, int64_
   }
 }
 
-/* Puts the mask and the causal limit into scores[0 .. count) of keys from `first` on. */
+/* Puts the mask into scores[0 .. count) of keys from `first` on. */
 template <class T>
-void mask_scores(ComputeOf<T>* scores, const mlxc_view* mask, const AttentionShape& s, bool causal, int64_t b,
-                 int64_t head, int64_t query, int64_t first, int64_t count) {
+void mask_scores(ComputeOf<T>* scores, const mlxc_view* mask, int64_t b, int64_t head, int64_t query,
+                 int64_t first, int64_t count) {
   using X = ComputeOf<T>;
-  if (mask) {
-    const int64_t at =
-        b * mask->strides[0] + head * mask->strides[1] + query * mask->strides[2] + first * mask->strides[3];
-    const int64_t step = mask->strides[3];
-    if (mask->dtype == MLXC_BOOL) {
-      const bool* from = data<const bool>(mask) + at;
-      for (int64_t j = 0; j < count; j++) scores[j] = from[j * step] ? scores[j] : kMinusInf<X>;
-    } else {
-      const T* from = data<const T>(mask) + at;
-      for (int64_t j = 0; j < count; j++) scores[j] += cast<X>(from[j * step]);
-    }
+  if (!mask) return;
+  const int64_t at =
+      b * mask->strides[0] + head * mask->strides[1] + query * mask->strides[2] + first * mask->strides[3];
+  const int64_t step = mask->strides[3];
+  if (mask->dtype == MLXC_BOOL) {
+    const bool* from = data<const bool>(mask) + at;
+    for (int64_t j = 0; j < count; j++) scores[j] = from[j * step] ? scores[j] : kMinusInf<X>;
+  } else {
+    const T* from = data<const T>(mask) + at;
+    for (int64_t j = 0; j < count; j++) scores[j] += cast<X>(from[j * step]);
   }
-  const int64_t seen = s.seen(query, causal) - first;
-  for (int64_t j = seen < 0 ? 0 : seen; j < count; j++) scores[j] = kMinusInf<X>;
 }
 
 /* The first error of several threads. */

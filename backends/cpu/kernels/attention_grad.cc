@@ -10,7 +10,7 @@ namespace mlxc_cpu {
 inline namespace MLXC_ISA {
 namespace {
 
-constexpr int64_t kRowBlock = 128;
+constexpr int64_t kRowBlock = 64;
 constexpr int64_t kKeyBlock = 256;
 
 template <class T>
@@ -89,14 +89,17 @@ struct GradientPass {
   void differentiate_row(int64_t b, int64_t h, int64_t row, int64_t first, int64_t width, X* shares,
                          X* dscores) const {
     const int64_t head = h * s.group() + row / s.queries, query = row % s.queries;
-    mask_scores<T>(shares, mask, s, causal, b, head, query, first, width);
+    const int64_t seen = s.seen_of(query, causal, first, width);
+    mask_scores<T>(shares, mask, b, head, query, first, seen);
     const X sum = at(total, b, head, query), level = at(delta, b, head, query);
     const X shift = sum == kMinusInf<X> ? X(0) : sum; /* no key seen: every score is minus infinity */
     MLXC_VECTORIZE
-    for (int64_t j = 0; j < width; j++) {
+    for (int64_t j = 0; j < seen; j++) {
       shares[j] = exp_of(shares[j] - shift);
       dscores[j] = shares[j] * (dscores[j] - level);
     }
+    std::fill_n(shares + seen, width - seen, X(0));
+    std::fill_n(dscores + seen, width - seen, X(0));
   }
 
   static X at(const mlxc_view* view, int64_t b, int64_t head, int64_t query) {
