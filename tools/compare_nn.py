@@ -18,13 +18,11 @@ import sys
 import traceback
 from pathlib import Path
 
-import numpy as np
-
 TESTS = Path(__file__).resolve().parent.parent / "tests" / "nn"
 sys.path.insert(0, str(TESTS))
 
 from peer_cases import arguments, differences, run, run_torch  # noqa: E402
-from peer_values import FILES, cases_of  # noqa: E402
+from peer_values import FILES, cases_of, save  # noqa: E402
 
 
 def library(name: str):
@@ -57,10 +55,9 @@ def record(file: str, mlx, torch) -> None:
         parameters = {key[10:]: value for key, value in wanted.items() if key.startswith("parameter ")}
         peers = {"mlx": wanted, "torch": run_torch(torch, case, inputs, parameters)}
         for peer, found in peers.items():
-            values |= {f"{case.name}|{peer}|{key}": value.astype(np.float32) for key, value in found.items()}
-    path = TESTS / file
-    np.savez_compressed(path, **values)
-    print(f"{path.name}: {len(values)} arrays, {path.stat().st_size} bytes")
+            values |= {(case.name, peer, key): value for key, value in found.items()}
+    save(file, values)
+    print(f"{file}: {len(values)} arrays, {(TESTS / file).stat().st_size} bytes")
 
 
 def main() -> int:

@@ -5,35 +5,24 @@ The values are recorded by tools/compare_nn.py --record.
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import cache
 
-import numpy as np
 import pytest
-from peer_cases import Case, arguments, differences, run
-from peer_values import FILES, cases_of
+from peer_cases import arguments, differences, run
+from peer_values import FILES, cases_of, load
 
 import mlxc as mx
 from mlxc import nn, utils
 
 CASES = [pytest.param(file, case, id=case.name) for file in FILES for case in cases_of(file)]
-_RECORDED: dict[str, dict[str, dict[str, np.ndarray]]] = {}
-
-
-def recorded(file: str, case: Case, peer: str) -> dict[str, np.ndarray]:
-    if file not in _RECORDED:
-        cases: dict[str, dict[str, np.ndarray]] = {}
-        with np.load(Path(__file__).parent / file) as values:
-            for key in values.files:
-                name, by, value = key.split("|")
-                cases.setdefault(f"{name}|{by}", {})[value] = values[key]
-        _RECORDED[file] = cases
-    return _RECORDED[file].get(f"{case.name}|{peer}", {})
+_load = cache(load)
 
 
 @pytest.mark.parametrize(("file", "case"), CASES)
 def test_the_values_are_those_of_mlx_and_pytorch(file, case):
     found = run(mx, nn, utils, case, arguments(case))
-    by_mlx, by_torch = recorded(file, case, "mlx"), recorded(file, case, "torch")
+    recorded = _load(file)
+    by_mlx, by_torch = recorded.get((case.name, "mlx"), {}), recorded.get((case.name, "torch"), {})
     assert by_mlx, "no values are recorded"
     assert bool(by_torch) == (case.torch is not None)
     if not case.mlx_gradient:

@@ -31,6 +31,7 @@ NAMES = [
     "mlxc.models.tokenizer",
     "mlxc.nn",
     "mlxc.nn.init",
+    "mlxc.nn.layers.upsample",
     "mlxc.nn.losses",
     "mlxc.nn.utils",
     "mlxc.optimizers",
