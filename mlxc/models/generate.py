@@ -128,17 +128,17 @@ def generate_tokens(
             f"[generate] max_tokens must be 0 or more and prefill_step_size positive, got {max_tokens} and "
             f"{prefill_step_size}"
         )
-    prompts = [list(prompt) for prompt in prompts]
+    rows = [list(prompt) for prompt in prompts]
     held = 0 if cache is None else cache[0].offset
-    check_prompts(model, prompts, held)
-    longest = max(map(len, prompts))
-    uneven = any(len(prompt) != longest for prompt in prompts)
+    check_prompts(model, rows, held)
+    longest = max(map(len, rows))
+    uneven = any(len(prompt) != longest for prompt in rows)
     if cache is None:
         cache = [KVCache() for _ in model.layers] if uneven else model.make_cache()
     elif uneven and (held or any(getattr(part, "max_size", None) is not None for part in cache)):
         raise ValueError("[generate] prompts of different lengths need a cache that is empty and keeps all positions")
-    padding = mx.array([longest - len(prompt) for prompt in prompts]) if uneven else None
-    tokens = mx.array([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
+    padding = mx.array([longest - len(prompt) for prompt in rows]) if uneven else None
+    tokens = mx.array([[0] * (longest - len(prompt)) + prompt for prompt in rows])
     return steps(
         model,
         tokens,
@@ -238,15 +238,25 @@ def stream_generate(
          7, 8,
     """
     ids = ids_of(tokenizer, prompt)
-    stops = stop_ids(tokenizer, stop_tokens)
-    text = tokenizer.detokenizer()
-    begin = time.perf_counter()
+    held = 0 if cache is None else cache[0].offset
     tokens = generate_tokens(
-        model, [ids], max_tokens=max_tokens, sampler=sampler, logits_processors=logits_processors, cache=cache,
+        model,
+        [ids],
+        max_tokens=max_tokens,
+        sampler=sampler,
+        logits_processors=logits_processors,
+        cache=cache,
         prefill_step_size=prefill_step_size,
-    )  # fmt: skip
-    limit = min(max_tokens, model.config.context_length - len(ids) - held_by(cache))
-    first = begin
+    )
+    limit = min(max_tokens, model.config.context_length - held - len(ids))
+    return follow(tokens, tokenizer.detokenizer(), stop_ids(tokenizer, stop_tokens), len(ids), limit)
+
+
+def follow(
+    tokens: Iterator[list[int]], text: Any, stops: set[int], prompt: int, limit: int
+) -> Iterator[GenerationStep]:
+    """Text and statistics to the tokens of one prompt, up to a stop token or the limit."""
+    begin = first = time.perf_counter()
     for made, (token,) in enumerate(tokens, start=1):
         now = time.perf_counter()
         first = now if made == 1 else first
@@ -255,8 +265,8 @@ def stream_generate(
         yield GenerationStep(
             text=part + text.finish() if reason else part,
             token=token,
-            prompt_tokens=len(ids),
-            prompt_tps=len(ids) / (first - begin),
+            prompt_tokens=prompt,
+            prompt_tps=prompt / (first - begin),
             generation_tokens=made,
             generation_tps=(made - 1) / (now - first) if made > 1 else 0.0,
             peak_memory=mx.get_peak_memory(),
@@ -264,11 +274,6 @@ def stream_generate(
         )
         if reason:
             return
-
-
-def held_by(cache: Sequence[Any] | None) -> int:
-    """How many positions a cache has."""
-    return 0 if cache is None else cache[0].offset
 
 
 def generate(
@@ -311,8 +316,13 @@ def generate(
         >>> generate(model, tokenizer, ["1, 2, 3, 4, 5, 6,", "2, 4, 6, 8,"], max_tokens=3)  # doctest: +SKIP
         [' 7,', ' 10']
     """
-    options = {"max_tokens": max_tokens, "sampler": sampler, "logits_processors": logits_processors, "cache": cache,
-               "prefill_step_size": prefill_step_size}  # fmt: skip
+    options: dict[str, Any] = {
+        "max_tokens": max_tokens,
+        "sampler": sampler,
+        "logits_processors": logits_processors,
+        "cache": cache,
+        "prefill_step_size": prefill_step_size,
+    }
     several = isinstance(prompt, (list, tuple)) and bool(prompt) and not isinstance(prompt[0], int)
     if several:
         if verbose:

@@ -32,7 +32,7 @@ class OffsetRMSNorm(nn.Module):
         return mx.fast.rms_norm(x, self.weight.astype(mx.float32) + self.offset, self.eps).astype(x.dtype)
 
 
-def make_norm(config: ModelConfig, dims: int) -> nn.Module:
+def make_norm(config: ModelConfig, dims: int) -> nn.RMSNorm | OffsetRMSNorm:
     if config.norm_offset:
         return OffsetRMSNorm(dims, config.rms_norm_eps, config.norm_offset)
     return nn.RMSNorm(dims, config.rms_norm_eps)
@@ -55,6 +55,14 @@ class Rope(nn.Module):
         return mx.fast.rope(
             x, self.dims, traditional=self.traditional, base=self.base, scale=1.0, offset=offset, freqs=self._freqs
         )
+
+
+def split_heads(x: mx.array, heads: int) -> mx.array:
+    """(batch, length, heads * width) as (batch, heads, length, width). A single position needs no exchange of axes."""
+    batch, length, _ = x.shape
+    if length == 1:
+        return x.reshape(batch, heads, 1, -1)
+    return x.reshape(batch, length, heads, -1).swapaxes(1, 2)
 
 
 def soft_cap(x: mx.array, cap: float) -> mx.array:
@@ -104,19 +112,20 @@ class Attention(nn.Module):
 
     def __call__(self, x: mx.array, mask: mx.array | str | None, cache: Any, offset: int | mx.array) -> mx.array:
         batch, length, _ = x.shape
-        q = self.q_proj(x).reshape(batch, length, self.heads, -1)
-        k = self.k_proj(x).reshape(batch, length, self.kv_heads, -1)
-        v = self.v_proj(x).reshape(batch, length, self.kv_heads, -1).swapaxes(1, 2)
+        q = split_heads(self.q_proj(x), self.heads)
+        k = split_heads(self.k_proj(x), self.kv_heads)
+        v = split_heads(self.v_proj(x), self.kv_heads)
         if self.has_qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k = self.rope(q.swapaxes(1, 2), offset), self.rope(k.swapaxes(1, 2), offset)
+        q, k = self.rope(q, offset), self.rope(k, offset)
         if cache is not None:
             k, v = cache.update_and_fetch(k, v)
         if self.cap is None:
             out = mx.fast.scaled_dot_product_attention(q, k, v, scale=self.scale, mask=mask)
         else:
             out = capped_attention(q, k, v, scale=self.scale, mask=mask, cap=self.cap)
-        return self.o_proj(out.swapaxes(1, 2).reshape(batch, length, -1))
+        out = out if length == 1 else out.swapaxes(1, 2)
+        return self.o_proj(out.reshape(batch, length, -1))
 
 
 class FeedForward(nn.Module):

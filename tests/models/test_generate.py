@@ -175,6 +175,11 @@ def test_prompts_that_the_model_cannot_take_are_refused(model, prompts, words):
         generate_tokens(model, prompts)
 
 
+def test_a_stream_refuses_a_prompt_before_it_begins(model):
+    with pytest.raises(ValueError, match="the prompt has 129 tokens"):
+        stream_generate(model, Letters(), [0] * 129)
+
+
 def test_a_cache_that_is_full_refuses_a_prompt(model):
     cache = model.make_cache()
     made(model, [1] * 100, max_tokens=1, cache=cache)

