@@ -146,6 +146,8 @@ mlxc_error* multiply(const char* op, const Matrix<const T>& a, const Matrix<cons
     if (n == 1) return multiply_vector<T, T>(a, b.data, b.row_stride, c, c_row, accumulate, threaded);
     if (m == 1)
       return multiply_vector<T, T>(b.transposed(), a.data, a.col_stride, c, 1, accumulate, threaded);
+    if (m <= kFewRows && b.row_stride == 1)
+      return multiply_few_rows<T, T>(a, b.transposed(), c, c_row, accumulate, threaded);
   }
   const Blas* blas = nullptr;
   if (mlxc_error* error = open_blas(op, &blas)) return error;
@@ -255,6 +257,8 @@ mlxc_error* multiply_half(const char* op, const Matrix<const S>& a, const Matrix
   if (m == 0 || n == 0) return nullptr;
   if (n == 1) return multiply_vector<S, float>(a, b.data, b.row_stride, c, c_row, false, threaded);
   if (m == 1) return multiply_vector<S, float>(b.transposed(), a.data, a.col_stride, c, 1, false, threaded);
+  if (m <= kFewRows && b.row_stride == 1)
+    return multiply_few_rows<S, float>(a, b.transposed(), c, c_row, false, threaded);
   /* Rows of a go through in blocks, so that the copies in float stay small. */
   const int64_t rows = std::min(m, std::max<int64_t>(256, (INT64_C(1) << 22) / (n + k)));
   if (rows == m && k > 0 && n >= 64 * host->thread_count()) {

@@ -1,19 +1,18 @@
-/* Matrix times vector for real types, without BLAS.
+/* Matrix times vector, or a few of them, for real types, without BLAS.
  *
- * Called by gemm.h when one side of a product is a single row or column. Bound by memory, so a matrix is read
- * once, in the order it lies in, and split over threads by bytes. Halves are read as they are and summed in
- * float. Sums are kept in blocks of kVectorBlock terms, which keeps rounding errors small.
+ * Called by gemm.h when one side of a product is a single row or column, or a few rows meet dense ones. Bound
+ * by memory, so a matrix is read once, in the order it lies in, and split over threads by bytes. Halves are
+ * read as they are and summed in float. Sums are kept in blocks of kVectorBlock terms, which keeps rounding
+ * errors small.
  */
 #ifndef MLXC_CPU_GEMV_H
 #define MLXC_CPU_GEMV_H
 
-#include "gemm_small.h"
+#include "dot_rows.h"
 #include "strided.h"
 
 namespace mlxc_cpu {
 inline namespace MLXC_ISA {
-
-constexpr int64_t kVectorBlock = 512;
 
 /* Elements at a stride as T in dense memory. */
 template <class S, class T>
@@ -29,70 +28,30 @@ MLXC_INLINE void load_block(const S* from, int64_t stride, int64_t n, T* to) {
   }
 }
 
-template <class T>
-MLXC_INLINE T sum_lanes(typename VectorOf<T, kVectorBytes>::type v) {
-  T total = T(0);
-  for (size_t i = 0; i < kVectorBytes / sizeof(T); i++) total += v[i];
-  return total;
-}
-
-/* Dot products of R dense rows, `row` apart, with x. */
-template <class T, int R>
-MLXC_INLINE void dot_rows(const T* a, int64_t row, const T* x, int64_t n, T* sums) {
-  using V = typename VectorOf<T, kVectorBytes>::type;
-  constexpr int64_t W = kVectorBytes / static_cast<int64_t>(sizeof(T));
-  V even[R] = {}, odd[R] = {};
-  int64_t i = 0;
-  for (; i + 2 * W <= n; i += 2 * W) {
-    const V x0 = *reinterpret_cast<const V*>(x + i), x1 = *reinterpret_cast<const V*>(x + i + W);
-    for (int r = 0; r < R; r++) {
-      even[r] = multiply_add<V>(*reinterpret_cast<const V*>(a + r * row + i), x0, even[r]);
-      odd[r] = multiply_add<V>(*reinterpret_cast<const V*>(a + r * row + i + W), x1, odd[r]);
-    }
-  }
-  for (int r = 0; r < R; r++) {
-    T rest = T(0);
-    for (int64_t j = i; j < n; j++) rest += a[r * row + j] * x[j];
-    sums[r] = sum_lanes<T>(even[r] + odd[r]) + rest;
-  }
-}
-
 /* Rows [begin, end) of y = a x, where a row of a is read at a time. */
 template <class S, class T>
 MLXC_NOINLINE void multiply_by_rows(const Matrix<const S>& a, const T* x, S* y, int64_t y_stride,
                                     bool accumulate, int64_t begin, int64_t end) {
   const int64_t n = a.cols;
-  int64_t i = begin;
-  auto put = [&](int64_t row, T sum) {
+  auto put = [&](int64_t row, int64_t, T sum) {
     S* target = y + row * y_stride;
     if (accumulate) sum += cast<T>(*target);
     *target = cast<S>(sum);
   };
-  if constexpr (std::is_same_v<S, T>) {
-    if (a.col_stride == 1) {
-      for (; i + 4 <= end; i += 4) {
-        T total[4] = {};
-        for (int64_t p = 0; p < n; p += kVectorBlock) {
-          T part[4];
-          dot_rows<T, 4>(a.data + i * a.row_stride + p, a.row_stride, x + p, std::min(kVectorBlock, n - p),
-                         part);
-          for (int r = 0; r < 4; r++) total[r] += part[r];
-        }
-        for (int r = 0; r < 4; r++) put(i + r, total[r]);
-      }
-    }
+  if constexpr (std::is_same_v<S, T> || is_half<S>) {
+    if (a.col_stride == 1) return dot_all<S, T>(a.data, a.row_stride, begin, end, x, 0, 1, n, put);
   }
   alignas(64) T block[kVectorBlock];
-  for (; i < end; i++) {
+  for (int64_t i = begin; i < end; i++) {
     T total = T(0);
     for (int64_t p = 0; p < n; p += kVectorBlock) {
       const int64_t count = std::min(kVectorBlock, n - p);
       load_block<S, T>(a.data + i * a.row_stride + p * a.col_stride, a.col_stride, count, block);
-      T part;
-      dot_rows<T, 1>(block, 0, x + p, count, &part);
-      total += part;
+      T part[1][1];
+      dot_tile<T, T, 1, 1>(block, 0, x + p, 0, count, part);
+      total += part[0][0];
     }
-    put(i, total);
+    put(i, 0, total);
   }
 }
 
@@ -157,10 +116,50 @@ mlxc_error* multiply_vector(const Matrix<const S>& a, const S* x, int64_t x_stri
                    }
                  });
   } else {
-    parallel_for(a.rows, threaded ? grain_for_bytes(bytes) : a.rows, [&](int64_t begin, int64_t end) {
-      multiply_by_rows<S, T>(a, right, y, y_stride, accumulate, begin, end);
-    });
+    /* Whole tiles of rows a piece. */
+    const int64_t tiles = (a.rows + kTallTile - 1) / kTallTile;
+    parallel_for(tiles, threaded ? grain_for_bytes(bytes * kTallTile) : tiles,
+                 [&](int64_t begin, int64_t end) {
+                   begin *= kTallTile;
+                   end = std::min(end * kTallTile, a.rows);
+                   multiply_by_rows<S, T>(a, right, y, y_stride, accumulate, begin, end);
+                 });
   }
+  return nullptr;
+}
+
+/* How many rows of x still meet a matrix row by row. */
+constexpr int64_t kFewRows = 16;
+
+/* c (+)= x times the transposed w, whose rows lie dense; x has at most kFewRows rows. T is what S is computed
+ * in. */
+template <class S, class T>
+mlxc_error* multiply_few_rows(const Matrix<const S>& x, const Matrix<const S>& w, S* c, int64_t c_row,
+                              bool accumulate, bool threaded) {
+  const int64_t n = x.cols;
+  const bool dense = std::is_same_v<S, T> && x.col_stride == 1;
+  Scratch scratch(dense ? 0 : static_cast<size_t>(x.rows * n) * sizeof(T));
+  if (!scratch.ok()) return scratch.error();
+  const T* left = reinterpret_cast<const T*>(x.data);
+  if (!dense) {
+    for (int64_t m = 0; m < x.rows; m++) {
+      load_block<S, T>(x.data + m * x.row_stride, x.col_stride, n, scratch.as<T>() + m * n);
+    }
+    left = scratch.as<T>();
+  }
+  const int64_t left_row = dense ? x.row_stride : n;
+  const int64_t grain = grain_for_bytes(kTallTile * n * static_cast<int64_t>(sizeof(S)) * (1 + x.rows / 4));
+  const int64_t tiles = (w.rows + kTallTile - 1) / kTallTile;
+  parallel_for(tiles, threaded ? grain : tiles, [&](int64_t begin, int64_t end) {
+    begin *= kTallTile;
+    end = std::min(end * kTallTile, w.rows);
+    dot_all<S, T>(w.data, w.row_stride, begin, end, left, left_row, x.rows, n,
+                  [&](int64_t row, int64_t m, T sum) {
+                    S* target = c + m * c_row + row;
+                    if (accumulate) sum += cast<T>(*target);
+                    *target = cast<S>(sum);
+                  });
+  });
   return nullptr;
 }
 

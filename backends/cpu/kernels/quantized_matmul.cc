@@ -10,7 +10,7 @@
 
 #include "gemm.h"
 #include "matrix_index.h"
-#include "quantized.h"
+#include "quantized_words.h"
 
 namespace mlxc_cpu {
 inline namespace MLXC_ISA {
@@ -100,6 +100,30 @@ MLXC_INLINE void multiply_codes(const uint8_t* codes, const float* scales, int64
 }
 
 template <QuantMode Mode, int Bits, class T>
+mlxc_error* multiply_words_of(const Rows<float>& x, const QuantizedMatrix& w, T* out, bool threaded) {
+  OrderedRows rows(x.inner, Bits, w.group_size);
+  Scratch scratch(rows.bytes(x.count));
+  if (!scratch.ok()) return scratch.error();
+  rows.x = scratch.as<float>();
+  rows.sums = rows.x + x.count * rows.x_row;
+  for (int64_t m = 0; m < x.count; m++) {
+    order_row<Bits>(x.data + m * x.inner, x.inner, rows.x + m * rows.x_row);
+    if constexpr (Mode == QuantMode::affine) {
+      sum_groups(x.data + m * x.inner, w.groups(), w.group_size, rows.sums + m * rows.sum_row, rows.sum_row);
+    }
+  }
+  /* Whole tiles of rows a piece. */
+  const int64_t tiles = (w.rows + kTallTile - 1) / kTallTile;
+  const int64_t grain = grain_for_bytes(kTallTile * w.row_bytes() * (1 + x.count / 2));
+  parallel_for(tiles, threaded ? grain : tiles, [&](int64_t begin, int64_t end) {
+    multiply_all_words<Mode, Bits>(
+        w, begin * kTallTile, std::min(end * kTallTile, w.rows), rows, x.count,
+        [&](int64_t row, int64_t m, float product) { out[m * w.rows + row] = cast<T>(product); });
+  });
+  return nullptr;
+}
+
+template <QuantMode Mode, int Bits, class T>
 mlxc_error* multiply_transposed(const Rows<float>& x, const QuantizedMatrix& w, T* out, bool threaded) {
   const int64_t groups = w.groups(), padded = (w.columns + kUnit - 1) / kUnit * kUnit;
   Scratch scratch(static_cast<size_t>(x.count * (padded + groups)) * sizeof(float));
@@ -135,9 +159,9 @@ mlxc_error* multiply_transposed(const Rows<float>& x, const QuantizedMatrix& w, 
         }
         for (int r = 0; r < count; r++, m++) {
           if constexpr (Mode == QuantMode::affine) {
-            float shift;
-            dot_rows<float, 1>(sums + m * groups, 0, biases, groups, &shift);
-            result[r] += shift;
+            float shift[1][1];
+            dot_tile<float, float, 1, 1>(sums + m * groups, 0, biases, 0, groups, shift);
+            result[r] += shift[0][0];
           }
           out[m * w.rows + n] = cast<T>(result[r]);
         }
@@ -311,8 +335,12 @@ mlxc_error* multiply_one(const char* op, const Rows<ComputedIn<T>>& x, const Qua
       return visit_packing(w.mode, w.bits, [&](auto mode, auto bits) -> mlxc_error* {
         constexpr QuantMode M = decltype(mode)::value;
         constexpr int B = decltype(bits)::value;
-        return transpose ? multiply_transposed<M, B, T>(x, w, out, threaded)
-                         : multiply_plain<M, B, T>(x, w, out, threaded);
+        if (!transpose) return multiply_plain<M, B, T>(x, w, out, threaded);
+        if constexpr (fits_words<M, B>()) {
+          return multiply_words_of<M, B, T>(x, w, out, threaded);
+        } else {
+          return multiply_transposed<M, B, T>(x, w, out, threaded);
+        }
       });
     }
   }
