@@ -148,8 +148,14 @@ void parallel_for(int64_t n, int64_t grain, mlxc_range_fn fn, void* context) {
     std::lock_guard hold(pool->lock);
     pool->jobs.erase(std::find(pool->jobs.begin(), pool->jobs.end(), &job));
   }
-  while (job.done.load(std::memory_order_acquire) < n || job.users.load(std::memory_order_acquire) > 0)
-    pause_cpu();
+  // A worker that takes long may have lost its core to this wait.
+  for (int i = 0;
+       job.done.load(std::memory_order_acquire) < n || job.users.load(std::memory_order_acquire) > 0; i++) {
+    if (i < 2000)
+      pause_cpu();
+    else
+      sched_yield();
+  }
 }
 
 }  // namespace mlxc

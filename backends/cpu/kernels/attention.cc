@@ -7,6 +7,7 @@
  * threads.
  */
 #include "attention.h"
+#include "weighted_rows.h"
 
 namespace mlxc_cpu {
 inline namespace MLXC_ISA {
@@ -27,18 +28,19 @@ struct RunningRows {
   X* keys;
   X* values;
 
+  static int64_t height(const AttentionShape& s) { return std::min(kRowBlock, s.rows()); }
   static int64_t bytes(const AttentionShape& s, bool converts) {
-    int64_t n = kRowBlock * (s.depth + s.value_depth + kKeyBlock + 2);
+    int64_t n = height(s) * (s.depth + s.value_depth + kKeyBlock + 2);
     if (converts) n += kKeyBlock * (s.depth + s.value_depth);
     return n * static_cast<int64_t>(sizeof(X));
   }
   RunningRows(char* scratch, const AttentionShape& s) {
     queries = reinterpret_cast<X*>(scratch);
-    scores = queries + kRowBlock * s.depth;
-    sums = scores + kRowBlock * kKeyBlock;
-    top = sums + kRowBlock * s.value_depth;
-    denominator = top + kRowBlock;
-    keys = denominator + kRowBlock;
+    scores = queries + height(s) * s.depth;
+    sums = scores + height(s) * kKeyBlock;
+    top = sums + height(s) * s.value_depth;
+    denominator = top + height(s);
+    keys = denominator + height(s);
     values = keys + kKeyBlock * s.depth;
   }
 };
@@ -129,21 +131,34 @@ struct Pass {
     std::fill_n(rows.sums, count * s.value_depth, X(0));
     const Matrix<const X> queries{rows.queries, count, s.depth, s.depth, 1};
     const Matrix<const T> keys = head_of<T>(k, b, h), values = head_of<T>(v, b, h);
+    /* Few rows, as in generating text, read keys and values as they lie. */
+    const bool few = count <= kFewRows;
     int64_t end = 0; /* past the last key that any of the rows sees */
     for (int64_t r = begin; r < begin + count; r++) end = std::max(end, s.seen(r % s.queries, causal));
     end = std::min(end, last);
     for (int64_t j = first; j < end; j += kKeyBlock) {
       const int64_t width = std::min(kKeyBlock, end - j);
-      const Matrix<const X> key_block = read_block<T>(keys, j, width, rows.keys);
-      if (mlxc_error* error = multiply<X>("attention", queries, key_block.transposed(), rows.scores,
-                                          kKeyBlock, false, false)) {
-        return error;
+      if (few && keys.col_stride == 1) {
+        dot_all<T, X>(keys.data + j * keys.row_stride, keys.row_stride, 0, width, rows.queries, s.depth,
+                      count, s.depth,
+                      [&](int64_t key, int64_t r, X sum) { rows.scores[r * kKeyBlock + key] = sum; });
+      } else {
+        const Matrix<const X> key_block = read_block<T>(keys, j, width, rows.keys);
+        if (mlxc_error* error = multiply<X>("attention", queries, key_block.transposed(), rows.scores,
+                                            kKeyBlock, false, false)) {
+          return error;
+        }
       }
       for (int64_t r = 0; r < count; r++) {
         const int64_t row = begin + r;
         const int64_t query = row % s.queries, seen = s.seen_of(query, causal, j, width);
         mask_scores<T>(rows.scores + r * kKeyBlock, mask, b, h * s.group() + row / s.queries, query, j, seen);
         take_scores(rows, r, seen, width, s.value_depth);
+      }
+      if (few && values.col_stride == 1) {
+        add_weighted_rows<T, X>(values.data + j * values.row_stride, values.row_stride, width, rows.scores,
+                                kKeyBlock, count, rows.sums, s.value_depth, s.value_depth);
+        continue;
       }
       const Matrix<const X> shares{rows.scores, count, width, kKeyBlock, 1};
       const Matrix<const X> value_block = read_block<T>(values, j, width, rows.values);

@@ -105,6 +105,62 @@ void fill_table(double place, double scale, const double* rates, int64_t half, i
   }
 }
 
+constexpr int64_t kKeptPairs = 128;
+
+/* What a thread computed last: all layers of a model turn by the same rates, and one token at a time also by
+ * the same angles. */
+struct KeptRates {
+  double base;
+  int64_t dims;
+  double rates[kKeptPairs];
+};
+
+template <class X>
+struct KeptTable {
+  double place, scale, sign;
+  int64_t half;
+  double rates[kKeptPairs];
+  X cosines[kKeptPairs];
+  X sines[kKeptPairs];
+};
+
+void fill_rates(double base, int64_t dims, double* rates) {
+  thread_local KeptRates kept = {};
+  const int64_t half = dims / 2;
+  const bool keeps = half <= kKeptPairs;
+  if (!keeps || kept.dims != dims || kept.base != base) {
+    for (int64_t i = 0; i < half; i++) {
+      rates[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    }
+    if (!keeps) return;
+    std::memcpy(kept.rates, rates, static_cast<size_t>(half) * sizeof(double));
+    kept.base = base;
+    kept.dims = dims;
+    return;
+  }
+  std::memcpy(rates, kept.rates, static_cast<size_t>(half) * sizeof(double));
+}
+
+/* Cosines and sines of one position. */
+template <class X>
+void fill_position(double place, double scale, const double* rates, int64_t half, double sign, X* cosines,
+                   X* sines) {
+  thread_local KeptTable<X> kept = {};
+  const auto pairs = static_cast<size_t>(half);
+  if (half > kKeptPairs) return fill_table<X>(place, scale, rates, half, 1, sign, cosines, sines);
+  if (kept.half != half || kept.place != place || kept.scale != scale || kept.sign != sign ||
+      std::memcmp(kept.rates, rates, pairs * sizeof(double)) != 0) {
+    fill_table<X>(place, scale, rates, half, 1, sign, kept.cosines, kept.sines);
+    std::memcpy(kept.rates, rates, pairs * sizeof(double));
+    kept.place = place;
+    kept.scale = scale;
+    kept.sign = sign;
+    kept.half = half;
+  }
+  std::memcpy(cosines, kept.cosines, pairs * sizeof(X));
+  std::memcpy(sines, kept.sines, pairs * sizeof(X));
+}
+
 template <class T>
 mlxc_error* run_typed(const mlxc_kernel_call* call) {
   using X = ComputeOf<T>;
@@ -120,14 +176,11 @@ mlxc_error* run_typed(const mlxc_kernel_call* call) {
   double* rates = scratch.as<double>();
   X* cosines = reinterpret_cast<X*>(rates + half);
   X* sines = cosines + tables * length * half;
-  for (int64_t i = 0; i < half; i++) {
-    if (!freqs) {
-      rates[i] = std::pow(p->base, -2.0 * static_cast<double>(i) / p->dims);
-    } else {
-      const int64_t at = i * freqs->strides[0];
-      rates[i] = 1.0 / (freqs->dtype == MLXC_FLOAT64 ? data<const double>(freqs)[at]
-                                                     : static_cast<double>(data<const float>(freqs)[at]));
-    }
+  if (!freqs) fill_rates(p->base, p->dims, rates);
+  for (int64_t i = 0; freqs && i < half; i++) {
+    const int64_t at = i * freqs->strides[0];
+    rates[i] = 1.0 / (freqs->dtype == MLXC_FLOAT64 ? data<const double>(freqs)[at]
+                                                   : static_cast<double>(data<const float>(freqs)[at]));
   }
   const int64_t* starts = data<const int64_t>(offset);
   const double sign = p->inverse ? -1.0 : 1.0;
@@ -139,6 +192,10 @@ mlxc_error* run_typed(const mlxc_kernel_call* call) {
       const int64_t start = starts[offset->ndim == 1 ? table * offset->strides[0] : 0];
       const double place = static_cast<double>(start) + static_cast<double>(first);
       const int64_t at = (table * length + first) * half;
+      if (length == 1) {
+        fill_position<X>(place, p->scale, rates, half, sign, cosines + at, sines + at);
+        continue;
+      }
       fill_table<X>(place, p->scale, rates, half, count, sign, cosines + at, sines + at);
     }
   });

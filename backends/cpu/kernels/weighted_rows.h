@@ -1,7 +1,7 @@
 /* Sums of dense rows with weights: what attention does with values where a head has few queries.
  *
- * Used by attention.cc. The rows are read as they lie, once for up to kTileVectors sets of weights; halves are widened
- * while they are loaded. Rule: a sum is kept in registers over all rows of a call.
+ * Used by attention.cc. The rows are read as they lie, once for up to kTileVectors sets of weights; halves
+ * are widened while they are loaded. Rule: a sum is kept in registers over all rows of a call.
  */
 #ifndef MLXC_CPU_WEIGHTED_ROWS_H
 #define MLXC_CPU_WEIGHTED_ROWS_H
@@ -13,8 +13,8 @@ inline namespace MLXC_ISA {
 
 /* sums[m][0 .. C registers) += weights[m][r] times row r, for `count` rows. */
 template <class S, class T, int C, int M>
-MLXC_INLINE void add_weighted_strip(const S* rows, int64_t row, int64_t count, const T* weights, int64_t weight_row,
-                                    T* sums, int64_t sum_row) {
+MLXC_INLINE void add_weighted_strip(const S* rows, int64_t row, int64_t count, const T* weights,
+                                    int64_t weight_row, T* sums, int64_t sum_row) {
   using V = VectorIn<T>;
   V total[M][C] = {};
   for (int64_t r = 0; r < count; r++) {
@@ -54,13 +54,13 @@ MLXC_NOINLINE void add_weighted_tile(const S* rows, int64_t row, int64_t count, 
 
 /* sums[m] += weights[m] times the rows, for m < sets; rows have n numbers. */
 template <class S, class T>
-MLXC_INLINE void add_weighted_rows(const S* rows, int64_t row, int64_t count, const T* weights, int64_t weight_row,
-                                   int64_t sets, T* sums, int64_t sum_row, int64_t n) {
+MLXC_INLINE void add_weighted_rows(const S* rows, int64_t row, int64_t count, const T* weights,
+                                   int64_t weight_row, int64_t sets, T* sums, int64_t sum_row, int64_t n) {
   int64_t m = 0;
   const auto tile = [&](auto tag) {
     constexpr int M = decltype(tag)::value;
-    add_weighted_tile<S, T, M>(rows, row, count, weights + m * weight_row, weight_row, sums + m * sum_row, sum_row,
-                               n);
+    add_weighted_tile<S, T, M>(rows, row, count, weights + m * weight_row, weight_row, sums + m * sum_row,
+                               sum_row, n);
     m += M;
   };
   while (m + 4 <= sets) tile(std::integral_constant<int, 4>{});
