@@ -32,6 +32,8 @@ def to_np(a: mx.array) -> np.ndarray:
         ((1, 8, 1, 64), (1, 8, 2100, 64), (1, 8, 2100, 64)),
         ((2, 8, 3, 33), (2, 1, 2100, 33), (2, 1, 2100, 17)),
         ((1, 2, 300, 16), (1, 1, 300, 16), (1, 1, 300, 16)),
+        ((2, 9, 1, 64), (2, 3, 301, 64), (2, 3, 301, 72)),
+        ((1, 20, 1, 5), (1, 1, 40, 5), (1, 1, 40, 9)),
     ],
 )
 def test_sequences_longer_than_a_block(q: tuple, k: tuple, v: tuple, dtype: str) -> None:
@@ -48,6 +50,20 @@ def test_sequences_longer_than_a_block(q: tuple, k: tuple, v: tuple, dtype: str)
         got = to_np(attention(*arrays, **options))
         want = attend(*wide, *rest, causal=causal)
         assert np.max(np.abs(got - want)) <= TOLERANCE[dtype] * max(1.0, np.max(np.abs(want)))
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_one_query_over_a_window_of_a_cache(dtype: str) -> None:
+    q, cache = draw(1, 6, 1, 24, dtype=dtype), draw(2, 1, 2, 80, 24, dtype=dtype)
+    turned = cache.swapaxes(-1, -2).reshape(2, 1, 2, 80, 24)
+    for keys, values in (
+        (cache[0, ..., :37, :], cache[1, ..., :37, :]),
+        (cache[0, ..., 5:80:3, :], cache[1, ..., 5:80:3, :]),
+        (cache[0, ..., ::-1, ::-1], cache[1, ..., ::-1, ::-1]),
+        (turned[0].reshape(1, 2, 24, 80).swapaxes(-1, -2), turned[1].reshape(1, 2, 24, 80).swapaxes(-1, -2)),
+    ):
+        want = attend(to_np(q), to_np(keys), to_np(values))
+        assert np.max(np.abs(to_np(attention(q, keys, values)) - want)) <= TOLERANCE[dtype]
 
 
 def test_memory_does_not_grow_with_the_product_of_the_lengths() -> None:

@@ -41,6 +41,28 @@ def test_one_step_at_a_time_equals_all_at_once() -> None:
             assert np.array_equal(np.array(step), whole[:, :, t : t + 1])
 
 
+def test_models_that_take_turns_do_not_share_their_angles() -> None:
+    x = mx.array(RNG.standard_normal((1, 2, 1, 8)).astype(np.float32))
+    freqs = mx.array([1.0, 3.0, 9.0, 27.0])
+    kinds = (
+        lambda: mx.fast.rope(x, 8, traditional=False, base=10000.0, scale=1.0, offset=5),
+        lambda: mx.fast.rope(x, 8, traditional=False, base=500.0, scale=1.0, offset=5),
+        lambda: mx.fast.rope(x, 6, traditional=False, base=500.0, scale=1.0, offset=5),
+        lambda: mx.fast.rope(x, 8, traditional=False, base=500.0, scale=0.5, offset=5),
+        lambda: mx.fast.rope(x, 8, traditional=False, base=500.0, scale=0.5, offset=6),
+        lambda: mx.fast.rope(x, 8, traditional=False, base=None, scale=1.0, offset=6, freqs=freqs),
+        lambda: mx.fast.rope(x, 8, traditional=False, base=None, scale=1.0, offset=6, freqs=2 * freqs),
+        lambda: mx.grad(lambda x: (mx.fast.rope(x, 8, offset=6, **BASE) ** 2).sum() / 2)(x),
+    )
+    alone = [np.array(kind()) for kind in kinds]
+    for first in range(len(kinds)):
+        for second in range(len(kinds)):
+            mx.eval(kinds[first]())
+            assert np.array_equal(np.array(kinds[second]()), alone[second])
+    assert np.allclose(alone[-1], np.array(x), atol=1e-6)  # turned back
+    assert len({a.tobytes() for a in alone}) == len(alone)
+
+
 def test_scale_stretches_positions() -> None:
     x = mx.array(RNG.standard_normal((1, 5, 4)).astype(np.float32))
     got = mx.fast.rope(x, 4, traditional=False, base=10000.0, scale=0.5, offset=2)
