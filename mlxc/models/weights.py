@@ -151,11 +151,12 @@ def put_weights(model: nn.Module, weights: dict[str, mx.array], sources: dict[st
             raise ValueError(
                 f"{sources.get(name, what)}: the tensor {name!r} has shape {given.shape}, expected {array.shape}"
             )
-        packed = array.dtype == mx.uint32
-        if packed != (given.dtype == mx.uint32) or not (packed or mx.issubdtype(given.dtype, mx.floating)):
+        # Codes, of packed weights and of some scales, have one dtype; numbers have any.
+        floating = mx.issubdtype(array.dtype, mx.floating)
+        if not (mx.issubdtype(given.dtype, mx.floating) if floating else given.dtype == array.dtype):
             raise ValueError(
                 f"{sources.get(name, what)}: the tensor {name!r} is {given.dtype.name}, expected "
-                f"{'uint32' if packed else 'a floating-point dtype'}"
+                f"{'a floating-point dtype' if floating else array.dtype.name}"
             )
     model.load_weights(list(weights.items()))
 
