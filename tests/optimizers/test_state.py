@@ -97,6 +97,33 @@ def test_a_copy_is_independent_of_the_original(interrupted):
     assert_same(kept.state, before)
 
 
+@pytest.mark.parametrize(
+    ("make", "matrix", "vector"),
+    [
+        (lambda: optim.SGD(0.1), "v", "v"),
+        (lambda: optim.RMSprop(0.1), "v", "v"),
+        (lambda: optim.Adagrad(0.1), "v", "v"),
+        (lambda: optim.AdaDelta(0.1), "v u", "v u"),
+        (lambda: optim.Adam(0.1), "m v", "m v"),
+        (lambda: optim.Adamax(0.1), "m v", "m v"),
+        (lambda: optim.Lion(0.1), "m", "m"),
+        (lambda: optim.Adafactor(0.1, beta_1=0.9), "exp_avg_sq_row exp_avg_sq_col exp_avg", "exp_avg_sq exp_avg"),
+        (lambda: optim.Muon(0.1), "v", "v"),
+    ],
+)
+def test_the_state_has_mlxs_names_in_mlxs_order(make, matrix, vector):
+    """So that a state which MLX has saved can be taken up here, and the other way round."""
+    optimizer = make()
+    optimizer.init({"w": mx.zeros((2, 3)), "l": [{"b": mx.zeros(3)}]})
+    expected = [
+        "step",
+        "learning_rate",
+        *(f"w.{key}" for key in matrix.split()),
+        *(f"l.0.b.{k}" for k in vector.split()),
+    ]
+    assert [path for path, _ in tree_flatten(optimizer.state)] == expected
+
+
 def test_init_keeps_what_there_is_and_adds_what_is_missing():
     optimizer = optim.SGD(0.1, momentum=0.9)
     optimizer.apply_gradients({"a": mx.array(1.0)}, {"a": mx.array(0.0)})
