@@ -24,14 +24,12 @@ def is_no_container(module: Any, key: str, value: Any) -> bool:
 
 def walk(module: Any, keep: Filter, change: Callable[[Any], Any] | None = None, is_leaf: Filter | None = None) -> Any:
     """The tree behind Module.filter_and_map, which describes the arguments."""
-    from mlxc.nn.layers.base import Module
-
     leaf = is_leaf or is_no_container
 
     def inside(owner: Any, name: str, value: Any) -> Any:
         if leaf(owner, name, value):
             return value if change is None else change(value)
-        if isinstance(value, Module):
+        if hasattr(value, "_no_grad"):
             return contents(value)
         if isinstance(value, (dict, list)):
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -47,6 +45,18 @@ def walk(module: Any, keep: Filter, change: Callable[[Any], Any] | None = None, 
         return {key: inside(owner, key, value) for key, value in owner.items() if keep(owner, key, value)}
 
     return contents(module)
+
+
+def child_modules(container: Any, prefix: str) -> list[tuple[str, Any]]:
+    """The modules in a module, list or dict, with their paths, but not what is in them."""
+    found: list[tuple[str, Any]] = []
+    for key, value in container.items() if isinstance(container, dict) else enumerate(container):
+        if isinstance(value, (dict, list)):
+            if hasattr(value, "_no_grad"):
+                found.append((f"{prefix}{key}", value))
+            else:
+                found += child_modules(value, f"{prefix}{key}.")
+    return found
 
 
 def commit(plan: Plan) -> None:
@@ -91,22 +101,43 @@ def wrong_kind(what: str, path: str, expected: str, value: Any) -> ValueError:
 
 
 def plan_parameters(module: Any, new: Any, strict: bool) -> Plan:
-    """What Module.update does."""
+    """What Module.update does. Training steps go through here twice, so an array for an array takes a short way."""
     plan: Plan = []
+    array = mx.array
 
     def visit(there: Any, new: Any, path: str) -> None:
-        for key, inner, value in places(there, new, path, strict, "parameter"):
-            current = there[key]
-            if is_empty(value):
-                continue
-            if isinstance(current, mx.array):
-                if not isinstance(value, mx.array):
-                    raise wrong_kind("parameter", inner, "an array", value)
+        if isinstance(new, dict) and isinstance(there, dict):
+            pairs = new.items()
+            current = there.get
+        elif isinstance(new, list) and isinstance(there, list) and len(new) <= len(there):
+            pairs = enumerate(new)
+            current = there.__getitem__
+        else:
+            for key, inner, value in places(there, new, path, strict, "parameter"):
+                replace(there, key, inner, value)
+            return
+        for key, value in pairs:
+            old = current(key)
+            if isinstance(value, array) and isinstance(old, array):
                 plan.append((there, key, value))
-            elif isinstance(current, (dict, list)):
-                visit(current, value, inner)
-            elif strict:
-                raise wrong_kind("parameter", inner, f"left out, being a {type(current).__name__}", value)
+            elif old is None:
+                for place, inner, item in places(there, {key: value}, path, strict, "parameter"):
+                    replace(there, place, inner, item)
+            else:
+                replace(there, key, f"{path}.{key}" if path else str(key), value)
+
+    def replace(there: Any, key: Any, inner: str, value: Any) -> None:
+        old = there[key]
+        if is_empty(value):
+            return
+        if isinstance(old, array):
+            if not isinstance(value, array):
+                raise wrong_kind("parameter", inner, "an array", value)
+            plan.append((there, key, value))
+        elif isinstance(old, (dict, list)):
+            visit(old, value, inner)
+        elif strict:
+            raise wrong_kind("parameter", inner, f"left out, being a {type(old).__name__}", value)
 
     visit(module, new, "")
     return plan

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import mlxc as mx
-from mlxc.nn.layers._tree import commit, plan_modules, plan_parameters, walk
+from mlxc.nn.layers._tree import child_modules, commit, plan_modules, plan_parameters, walk
 from mlxc.nn.layers._weights import plan_weights, read_weights, write_weights
 from mlxc.utils import tree_flatten
 
@@ -101,7 +101,7 @@ class Module(dict[str, Any]):
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"({path}): {module!r}" for path, module in tree_flatten(self.children(), is_leaf=self.is_module)]
+        lines = [f"({path}): {module!r}" for path, module in child_modules(self, "")]
         inside = "".join("\n" + textwrap.indent(line, "  ") for line in lines)
         return f"{type(self).__name__}({self._extra_repr()}{inside}" + ("\n)" if lines else ")")
 
@@ -184,7 +184,7 @@ class Module(dict[str, Any]):
             >>> nn.Module.trainable_parameter_filter(layer, "bias", layer.bias)
             False
         """
-        return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
+        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_") and key not in module._no_grad
 
     def filter_and_map(
         self,
@@ -255,7 +255,7 @@ class Module(dict[str, Any]):
         """
 
         def is_leaf(module: Module, key: str, value: Any) -> bool:
-            return isinstance(value, Module) and not tree_flatten(value.children(), is_leaf=self.is_module)
+            return isinstance(value, Module) and not child_modules(value, "")
 
         return walk(self, self.valid_child_filter, None, is_leaf)
 
@@ -272,8 +272,7 @@ class Module(dict[str, Any]):
         while open_:
             path, module = open_.pop()
             found.append((path, module))
-            prefix = f".{path}" if path else ""
-            open_.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
+            open_ += child_modules(module, f"{path}." if path else "")
         return found
 
     def modules(self) -> list[Module]:
