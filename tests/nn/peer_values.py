@@ -8,11 +8,13 @@ from pathlib import Path
 import function_cases
 import layer_cases
 import numpy as np
+import shifted_cases
 from peer_cases import Case
 
 FOLDER = Path(__file__).parent
 
 FILES = {
+    "shifted.npz": (shifted_cases.norms, shifted_cases.calls),
     "functions.npz": (function_cases.activations, function_cases.losses, function_cases.initialisers),
     "layers.npz": (
         layer_cases.convolutions,
