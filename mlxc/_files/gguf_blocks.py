@@ -234,4 +234,6 @@ def expand_blocks(data: memoryview, name: str, kind: int, shape: tuple[int, ...]
     stem = name.removesuffix(".weight")
     packed = weight.reshape(*shape[:-1], shape[-1] // per_block * weight.shape[-1])
     groups = (*shape[:-1], shape[-1] // per_block)
-    return {name: packed, f"{stem}.scales": scales.reshape(groups), f"{stem}.biases": biases.reshape(groups)}
+    # Where a block has them they lie apart; products would copy them together every time.
+    scales, biases = mx.contiguous(scales.reshape(groups)), mx.contiguous(biases.reshape(groups))
+    return {name: packed, f"{stem}.scales": scales, f"{stem}.biases": biases}

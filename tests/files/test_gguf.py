@@ -91,6 +91,14 @@ def test_blocks_that_stay_quantised_have_mlx_layout(name, bits):
                                rtol=1e-3)  # fmt: skip
 
 
+def test_scales_of_blocks_lie_together_so_that_products_need_no_copy():
+    golden = GOLDEN["Q4_1"]
+    rows, columns = golden["shape"]
+    raw = file_of([tensor("x.weight", (columns, rows), golden["type"], 0)], data=base64.b64decode(golden["blocks"]))
+    arrays = mx.load(io.BytesIO(raw), format="gguf")
+    assert all(memoryview(arrays[f"x.{part}"]).c_contiguous for part in ("weight", "scales", "biases"))
+
+
 def test_names_without_weight_at_the_end_get_scales_and_biases_too():
     golden = GOLDEN["Q4_0"]
     raw = file_of([tensor("embedding", (64, 2), golden["type"], 0)], data=base64.b64decode(golden["blocks"]))
