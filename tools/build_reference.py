@@ -56,8 +56,8 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(name for name in names if not inspect.ismodule(getattr(module, name)))
 
 
-def public_modules(package: ModuleType) -> Iterator[ModuleType]:
-    """The package, its public submodules, and the modules that those name in __all__."""
+def public_modules(package: ModuleType, inner: list[str]) -> Iterator[ModuleType]:
+    """The package, its public submodules, the modules that those name in __all__, and the named inner ones."""
     yield package
     todo = []
     for name in sorted(package._SUBMODULES):
@@ -71,6 +71,7 @@ def public_modules(package: ModuleType) -> Iterator[ModuleType]:
         yield module
         below = (getattr(module, name) for name in getattr(module, "__all__", ()))
         todo += [value for value in below if inspect.ismodule(value)]
+    yield from (importlib.import_module(f"{package.__name__}.{name}") for name in inner)
 
 
 def home_of(value: Any, sources: dict[str, str], name: str) -> str:
@@ -106,7 +107,8 @@ def collect_pages(settings: dict[str, Any]) -> dict[str, Page]:
     owners = {home: page for page, entry in settings.items() for home in entry["from"]}
     pages = {page: Page(entry["title"]) for page, entry in settings.items()}
     described: dict[int, str] = {}
-    for module in public_modules(package):
+    inner = [home for entry in settings.values() for home in entry["from"] if "." in home]
+    for module in public_modules(package, inner):
         own = module is package
         sources = source_modules() if own else {}
         # The name that an object has itself comes first, other names refer to it.

@@ -35,6 +35,7 @@ NAMES = [
     "mlxc.models.tuning_data",
     "mlxc.nn",
     "mlxc.nn.init",
+    "mlxc.nn.layers.distributed",
     "mlxc.nn.layers.upsample",
     "mlxc.nn.losses",
     "mlxc.nn.utils",

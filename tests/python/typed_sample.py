@@ -6,6 +6,7 @@ Lines that mypy must refuse carry the code of its error; mypy complains of such 
 from typing import Any, assert_type
 
 import mlxc as mx
+from mlxc import nn, optimizers
 
 
 def loss(w: mx.array, x: mx.array, y: mx.array) -> mx.array:
@@ -24,6 +25,31 @@ def train(steps: int = 10) -> float:
         mx.eval(w)
     return float(value)
 
+
+class Model(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = [nn.Linear(3, width), nn.Linear(width, 1, bias=False)]
+        self.norm = nn.RMSNorm(width)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        first, second = self.layers
+        return second(nn.relu(self.norm(first(x))))
+
+
+def fit(model: Model, x: mx.array, y: mx.array) -> None:
+    optimizer = optimizers.Adam(1e-3)
+    _, gradients = nn.value_and_grad(model, lambda: nn.losses.mse_loss(model(x), y))()
+    optimizer.update(model, gradients)
+    mx.eval(model.state, optimizer.state)
+
+
+assert_type(Model(4).freeze().unfreeze(keys="bias").eval(), Model)
+assert_type(Model(4)(mx.ones((2, 3))), mx.array)
+assert_type(nn.Linear(64, 8).to_quantized(bits=8)(mx.ones(64)), mx.array)
+assert_type(Model(4).named_modules(), list[tuple[str, nn.Module]])
+nn.Linear("3", 4)  # type: ignore[arg-type]
+Model(4).freeze(key="bias")  # type: ignore[call-arg]
 
 a = mx.array([[1, 2], [3, 4]], dtype=mx.int32)
 assert_type(a.shape, tuple[int, ...])

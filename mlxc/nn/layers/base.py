@@ -52,23 +52,21 @@ class Module(dict[str, Any]):
     _no_grad: set[str]
     _training: bool
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # Here and not in __init__: a class that forgets super().__init__() has them too.
-        module = super().__new__(cls)
-        module.__dict__.update(_no_grad=set(), _training=True)
-        return module
-
     def __init__(self) -> None:
         """Makes an empty module; called by the classes derived from it."""
+        self._no_grad, self._training = set(), True
 
     # ---- attributes and representation ----
 
     def __getattr__(self, key: str) -> Any:
         value = self.get(key)
-        if value is None:
-            # Raises the usual error, or the one that a property of this name has raised.
-            return super().__getattribute__(key)
-        return value
+        if value is not None:
+            return value
+        if key in {"_no_grad", "_training"}:
+            # The class did not call super().__init__().
+            Module.__init__(self)
+        # Raises the usual error, or the one that a property of this name has raised.
+        return super().__getattribute__(key)
 
     def __setattr__(self, key: str, value: Any) -> None:
         if not isinstance(value, (mx.array, dict, list, tuple)):

@@ -29,7 +29,7 @@ from mlxc.nn.layers.sharding import (
 
 __all__ = [
     "AllToShardedLinear", "FullyShardedModule", "QuantizedAllToShardedLinear", "QuantizedShardedToAllLinear",
-    "ShardedToAllLinear", "fully_shard",
+    "ShardedToAllLinear", "fully_shard", "shard_inplace", "shard_linear", "sum_gradients",
 ]  # fmt: skip
 
 
