@@ -5,8 +5,8 @@ For developers:
     python tools/compare_nn.py [--rounds N] [--record] [NAME ...]
 
 Compares initial values, results and gradients on random arguments; PyTorch where it is installed and has the function.
-The cases are in tests/nn; --record writes MLX's and PyTorch's values for the tests. What differs on purpose is said by
-the cases' tolerances and in docs/semantics.md.
+The cases are in tests/nn and tests/optimizers; --record writes MLX's and PyTorch's values for tests/nn. What differs on
+purpose is said by the cases' tolerances and in docs/semantics.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import sys
 import traceback
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent / "tests" / "nn"
-sys.path.insert(0, str(TESTS))
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests" / "nn"
+sys.path[:0] = [str(TESTS), str(ROOT / "tests" / "optimizers")]
 
+import numpy as np  # noqa: E402
+import optimizer_cases  # noqa: E402
 from peer_cases import arguments, differences, run, run_torch  # noqa: E402
 from peer_values import FILES, cases_of, save  # noqa: E402
 
@@ -44,6 +47,58 @@ def compare(case, seed: int, mlx, mlxc, torch) -> list[str]:
         for name, off in differences(found, run_torch(torch, case, inputs, parameters), case.torch_tolerance).items():
             told.append(f"{case.name}: {name} differs from PyTorch by {off:.3g}")
     return told
+
+
+def optimize(mx, optim, case: str, seed: int) -> dict[str, np.ndarray]:
+    """The parameters after some steps with random gradients."""
+    kind, settings = optimizer_cases.CASES[case]
+    optimizer = getattr(optim, kind)(**settings)
+    values, *gradients = optimizer_arrays(seed)
+    values = {name: mx.array(value) for name, value in values.items()}
+    for step in gradients:
+        values = optimizer.apply_gradients({name: mx.array(value) for name, value in step.items()}, values)
+    return {name: np.array(value) for name, value in values.items()}
+
+
+def optimize_torch(torch, make, seed: int) -> dict[str, np.ndarray]:
+    values, *gradients = optimizer_arrays(seed)
+    tensors = {name: torch.tensor(value).double().requires_grad_() for name, value in values.items()}
+    optimizer = make(list(tensors.values()))
+    for step, gradient in enumerate(gradients):
+        # MLX's Adamax doesn't correct the bias of the mean.
+        if isinstance(optimizer, torch.optim.Adamax):
+            optimizer.param_groups[0]["lr"] = 0.01 * (1 - 0.9 ** (step + 1))
+        for name, value in gradient.items():
+            tensors[name].grad = torch.tensor(value).double()
+        optimizer.step()
+    return {name: value.detach().numpy() for name, value in tensors.items()}
+
+
+def optimizer_arrays(seed: int) -> list[dict[str, np.ndarray]]:
+    """Starting values, and the gradients of each step."""
+    random = np.random.default_rng(seed)
+    shapes = optimizer_cases.SHAPES.items()
+    return [
+        {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes}
+        for _ in range(1 + optimizer_cases.STEPS)
+    ]
+
+
+def compare_optimizers(names: list[str], rounds: int, torch) -> tuple[int, list[str]]:
+    """The number of cases and what differs."""
+    libraries = [(importlib.import_module(core), importlib.import_module(optim))
+                 for core, optim in (("mlxc", "mlxc.optimizers"), ("mlx.core", "mlx.optimizers"))]  # fmt: skip
+    peers = importlib.import_module("make_expected").torch_optimizers() if torch is not None else {}
+    cases = [case for case in optimizer_cases.CASES if not names or f"optimizer {case}".startswith(tuple(names))]
+    told = []
+    for case in cases:
+        for seed in range(rounds):
+            found, wanted = (optimize(*library, case, seed) for library in libraries)
+            others = {"MLX": wanted} | ({"PyTorch": optimize_torch(torch, peers[case], seed)} if case in peers else {})
+            for peer, values in others.items():
+                for name, off in differences(found, values, 4e-6).items():
+                    told.append(f"optimizer {case}: {name} differs from {peer} by {off:.3g}")
+    return len(cases), told
 
 
 def record(file: str, mlx, torch) -> None:
@@ -84,6 +139,9 @@ def main() -> int:
                     told += compare(case, seed, mlx, mlxc, torch)
                 except Exception:
                     told.append(f"{case.name}: {traceback.format_exc(limit=3)}")
+    optimizers, further = compare_optimizers(options.names, options.rounds, torch)
+    count += optimizers
+    told += further
     print("\n".join(told))
     print(f"{count} cases, {len(told)} differences; PyTorch {'compared' if torch else 'is not installed'}")
     return 1 if told else 0

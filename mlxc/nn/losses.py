@@ -7,7 +7,7 @@ there, and rounds once to the dtype that its arguments promote to. Gradients are
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import mlxc as mx
 from mlxc.nn.layers.activations import relu, softplus
@@ -45,7 +45,7 @@ def _check_axis(name: str, array: mx.array, axis: int) -> int:
     return axis % array.ndim
 
 
-def _widen(*arrays: mx.array) -> tuple[mx.Dtype, *tuple[mx.array, ...]]:
+def _widen(*arrays: mx.array) -> Any:
     """The dtype of the result, and the arrays to compute with."""
     dtype = mx.result_type(*arrays)
     if dtype in _HALF:

@@ -238,6 +238,7 @@ def _indices(rng):
 def others():
     x = floats((3, 5, 6))
     yield _layer("Identity", (), x)
+    yield Case("Sequential", lambda mx, nn: nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2)), x)
     yield _layer("Linear", (6, 4), x, lambda torch, F, p, x: F.linear(x, p["weight"], p["bias"]))
     yield _layer("Linear", (6, 4), x, lambda torch, F, p, x: F.linear(x, p["weight"]), bias=False)
     yield _layer("Bilinear", (3, 4, 5), floats((6, 3), (6, 4)))
@@ -264,3 +265,17 @@ def others():
     yield _layer("RoPE", (4,), floats((2, 3, 5, 6)), traditional=True, scale=0.5)
     yield _layer("SinusoidalPositionalEncoding", (6,), lambda rng: [np.arange(5, dtype=np.float32)])
     yield _layer("ALiBi", (), floats((2, 4, 5, 5)))
+
+
+def quantised():
+    """Layers with packed weights, and those that are spread over processes, here over one."""
+    x = floats((3, 64), low=-1, high=1)
+    for mode in ("affine", "mxfp4", "nvfp4", "mxfp8"):
+        yield replace(_layer("QuantizedLinear", (64, 8), x, mode=mode), mlx_tolerance=2e-5)
+        yield _layer("QuantizedEmbedding", (9, 64), _indices, mode=mode)
+    yield replace(_layer("QuantizedLinear", (64, 8, False, 32, 8), x), mlx_tolerance=2e-5)
+    for name in ("AllToShardedLinear", "ShardedToAllLinear"):
+        yield _layer(name, (6, 4), floats((3, 6)))
+        yield _layer(name, (6, 4), floats((3, 6)), bias=False)
+    for name in ("QuantizedAllToShardedLinear", "QuantizedShardedToAllLinear"):
+        yield replace(_layer(name, (64, 8), x), mlx_tolerance=2e-5)

@@ -43,17 +43,21 @@ def cotangent(shape: tuple[int, ...]) -> np.ndarray:
     return np.cos(np.arange(int(np.prod(shape)), dtype=np.float32)).reshape(shape)
 
 
-def _number(value: Any) -> np.ndarray:
-    return np.array(value, dtype=np.float32)
-
-
 def run(mx: Any, nn: Any, utils: Any, case: Case, inputs: list[np.ndarray]) -> dict[str, np.ndarray]:
     """Parameters, values and gradients by name. mx, nn and utils are mlxc's or MLX's."""
+
+    def numbers(array: Any) -> np.ndarray:
+        # NumPy has no bfloat16.
+        return np.array(array.astype(mx.float32))
+
     mx.random.seed(0)
     built = case.build(mx, nn)
     arrays = [mx.array(value) for value in inputs]
     places = [i for i, value in enumerate(inputs) if value.dtype == np.float32]
-    parameters = dict(utils.tree_flatten(built.parameters())) if isinstance(built, nn.Module) else {}
+    parameters, trainable = {}, {}
+    if isinstance(built, nn.Module):
+        parameters = dict(utils.tree_flatten(built.parameters()))
+        trainable = dict(utils.tree_flatten(built.trainable_parameters()))
 
     def outputs(parameters: dict[str, Any], given: list[Any]) -> list[Any]:
         if parameters:
@@ -69,13 +73,13 @@ def run(mx: Any, nn: Any, utils: Any, case: Case, inputs: list[np.ndarray]) -> d
         return sum((mx.sum(r * mx.array(cotangent(r.shape))) for r in results), mx.array(0.0))
 
     given = [arrays[place] for place in places]
-    found = {f"parameter {name}": _number(value) for name, value in parameters.items()}
-    for i, result in enumerate(outputs(parameters, given)):
-        found[f"value {i}"] = _number(result)
-    if places or parameters:
-        by_parameter, by_input = mx.grad(total, argnums=(0, 1))(parameters, given)
-        found |= {f"gradient {name}": _number(value) for name, value in by_parameter.items()}
-        found |= {f"gradient {place}": _number(value) for place, value in zip(places, by_input, strict=True)}
+    found = {f"parameter {name}": numbers(value) for name, value in parameters.items()}
+    for i, result in enumerate(outputs(trainable, given)):
+        found[f"value {i}"] = numbers(result)
+    if places or trainable:
+        by_parameter, by_input = mx.grad(total, argnums=(0, 1))(trainable, given)
+        found |= {f"gradient {name}": numbers(value) for name, value in by_parameter.items()}
+        found |= {f"gradient {place}": numbers(value) for place, value in zip(places, by_input, strict=True)}
     return found
 
 

@@ -23,6 +23,7 @@ FILES = {
         layer_cases.recurrent,
         layer_cases.attention,
         layer_cases.others,
+        layer_cases.quantised,
     ),
 }
 

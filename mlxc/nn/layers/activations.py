@@ -1,19 +1,30 @@
-"""Activations: functions that layers apply to each element, or along one axis.
+"""Activations: functions that layers apply to each element, or along one axis. Those made of lines are in piecewise.py.
 
-Called by the layers of activation_layers.py, by transformer.py, recurrent.py and users. Half precision is computed in
-float32 and rounded once. Values and gradients are finite wherever the function and a subgradient are; at a kink the
-gradient is the one from below, as PyTorch and MLX have it. Longer chains are compiled once for all shapes: a call
-records one node.
+Called by activation_layers.py, by recurrent.py, transformer.py and models. Half precision is computed in float32 and
+rounded once. Values and gradients are finite wherever the function and a subgradient are. Longer chains are compiled
+once for all shapes: a call records one node.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from functools import lru_cache
 
 import mlxc as mx
+from mlxc.nn.layers._fusing import fused, in_float32
+from mlxc.nn.layers.piecewise import (
+    hard_shrink,
+    hard_tanh,
+    hardswish,
+    leaky_relu,
+    prelu,
+    relu,
+    relu2,
+    relu6,
+    softshrink,
+    step,
+)
 
 __all__ = [
     "celu", "elu", "gelu", "gelu_approx", "gelu_fast_approx", "glu", "hard_shrink", "hard_tanh", "hardswish",
@@ -21,232 +32,23 @@ __all__ = [
     "softmax", "softmin", "softplus", "softshrink", "softsign", "step", "tanh",
 ]  # fmt: skip
 
-_HALF = (mx.float16, mx.bfloat16)
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
-
-
-def _in_float32(fn: Callable[..., mx.array]) -> Callable[..., mx.array]:
-    """The function with half-precision arrays computed in float32, the result rounded to the array's dtype."""
-
-    @wraps(fn)
-    def wide(x: mx.array, *args: Any) -> mx.array:
-        # A plain number has no dtype.
-        dtype = getattr(x, "dtype", None)
-        return fn(x.astype(mx.float32), *args).astype(dtype) if dtype in _HALF else fn(x, *args)
-
-    return wide
-
-
-def _fused(fn: Callable[[mx.array], mx.array]) -> Callable[[mx.array], mx.array]:
-    """The same in one recorded node, whatever the shape."""
-    return mx.compile(_in_float32(fn), shapeless=True)
-
-
-# ---- cut and bent lines ---------------------------------------------------------------------------
-
-
-def relu(x: mx.array) -> mx.array:
-    """Rectified linear unit: `x` where it is positive, else 0.
-
-    Args:
-        x: array of any shape and dtype.
-
-    Returns:
-        Array of the shape and dtype of `x`. The gradient at 0 is 0.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.relu(mx.array([-1.0, 0.0, 2.0]))
-        array([0, 0, 2], dtype=float32)
-    """
-    # A maximum would share the gradient at 0 between x and 0, and a dead unit would learn.
-    return mx.where(x <= 0, 0, x)
-
-
-def relu2(x: mx.array) -> mx.array:
-    """The square of relu.
-
-    Args:
-        x: array of any shape and dtype.
-
-    Returns:
-        Array of the shape and dtype of `x`.
-
-    Source:
-        So et al. 2021, Primer, arXiv 2109.08668.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.relu2(mx.array([-1.0, 3.0]))
-        array([0, 9], dtype=float32)
-    """
-    return mx.square(relu(x))
-
-
-def relu6(x: mx.array) -> mx.array:
-    """Relu that stops at 6.
-
-    Args:
-        x: array of any shape; integers give float32.
-
-    Returns:
-        Array of the shape of `x`. The gradient is 0 at 0 and at 6.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.relu6(mx.array([-1.0, 3.0, 7.0]))
-        array([0, 3, 6], dtype=float32)
-    """
-    return hard_tanh(x, 0.0, 6.0)
-
-
-def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
-    """`x` where it is not negative, else `negative_slope * x`.
-
-    Args:
-        x: array of any shape; integers give float32.
-        negative_slope: slope below 0.
-
-    Returns:
-        Array of the shape of `x`. The gradient at 0 is 1.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.leaky_relu(mx.array([-2.0, 3.0]), 0.5)
-        array([-1, 3], dtype=float32)
-    """
-    return mx.where(x < 0, negative_slope * x, x)
-
-
-def prelu(x: mx.array, alpha: mx.array) -> mx.array:
-    """Leaky relu whose slope below 0 is an array, mostly a parameter.
-
-    Args:
-        x: array of any shape.
-        alpha: the slopes, of a shape that broadcasts with that of `x`.
-
-    Returns:
-        Array of the shape that the two broadcast to.
-
-    Source:
-        He et al. 2015, arXiv 1502.01852.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.prelu(mx.array([-2.0, 3.0]), mx.array(0.25))
-        array([-0.5, 3], dtype=float32)
-    """
-    return mx.where(x > 0, x, alpha * x)
-
-
-def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.array:
-    """`x`, but no less than `min_val` and no more than `max_val`.
-
-    Args:
-        x: array of any shape; integers give float32 with bounds that are floats.
-        min_val: lower bound.
-        max_val: upper bound.
-
-    Returns:
-        Array of the shape of `x`. The gradient is 0 at the bounds.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.hard_tanh(mx.array([-3.0, 0.5, 3.0]))
-        array([-1, 0.5, 1], dtype=float32)
-    """
-    return mx.where(x >= max_val, max_val, mx.where(x <= min_val, min_val, x))
-
-
-def hardswish(x: mx.array) -> mx.array:
-    """`x * relu6(x + 3) / 6`, a piecewise polynomial near silu.
-
-    Args:
-        x: array of any shape; integers give float32.
-
-    Returns:
-        Array of the shape of `x`.
-
-    Source:
-        Howard et al. 2019, MobileNetV3, arXiv 1905.02244.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.hardswish(mx.array([0.0, 1.0, 4.0]))
-        array([0, 0.666667, 4], dtype=float32)
-    """
-    return _hardswish(x)
-
-
-@_fused
-def _hardswish(x: mx.array) -> mx.array:
-    return x * (hard_tanh(x + 3, 0.0, 6.0) * (1 / 6))
-
-
-def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """`x`, but 0 where its magnitude is at most `lambd`.
-
-    Args:
-        x: array of any shape and dtype.
-        lambd: the half width of what becomes 0.
-
-    Returns:
-        Array of the shape and dtype of `x`.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.hard_shrink(mx.array([-2.0, 0.3, 0.7]))
-        array([-2, 0, 0.7], dtype=float32)
-    """
-    return mx.where(mx.abs(x) <= lambd, 0, x)
-
-
-def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """`x` moved towards 0 by `lambd`, 0 where it would pass it.
-
-    Args:
-        x: array of any shape; integers give float32.
-        lambd: how far.
-
-    Returns:
-        Array of the shape of `x`.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.softshrink(mx.array([-2.0, 0.3, 0.75]))
-        array([-1.5, 0, 0.25], dtype=float32)
-    """
-    return mx.where(mx.abs(x) <= lambd, 0.0, x - mx.sign(x) * lambd)
-
-
-def step(x: mx.array, threshold: float = 0.0) -> mx.array:
-    """1 from the threshold on, else 0.
-
-    Args:
-        x: array of any shape and dtype.
-        threshold: where the step is.
-
-    Returns:
-        int32 array of the shape of `x`; it has no gradient.
-
-    Example:
-        >>> import mlxc.nn as nn
-        >>> nn.step(mx.array([-1.0, 0.0, 2.0]))
-        array([0, 1, 1], dtype=int32)
-    """
-    return mx.where(x >= threshold, 1, 0)
 
 
 # ---- exponential below 0 ---------------------------------------------------------------------------
 
 
-@_in_float32
-def _exponential_below(x: mx.array, alpha: float, width: float, scale: float) -> mx.array:
-    positive = x > 0
-    # What is not taken must not overflow: its gradient would be infinity times zero.
-    low = mx.where(positive, 0.0, x)
-    return mx.where(positive, scale * x, (scale * alpha) * mx.expm1(low * (1.0 / width)))
+@lru_cache(maxsize=64)
+def _exponential_below(alpha: float, width: float, scale: float) -> Callable[[mx.array], mx.array]:
+    @fused
+    def apply(x: mx.array) -> mx.array:
+        positive = x > 0
+        # What is not taken must not overflow: its gradient would be infinity times zero.
+        low = mx.where(positive, 0.0, x)
+        return mx.where(positive, scale * x, (scale * alpha) * mx.expm1(low * (1.0 / width)))
+
+    return apply
 
 
 def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
@@ -267,7 +69,7 @@ def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
         >>> nn.elu(mx.array([-1.0, 2.0]))
         array([-0.632121, 2], dtype=float32)
     """
-    return _exponential_below(x, alpha, 1.0, 1.0)
+    return _exponential_below(float(alpha), 1.0, 1.0)(x)
 
 
 def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
@@ -293,7 +95,7 @@ def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
     """
     if alpha == 0:
         raise ValueError("[celu] alpha must not be 0")
-    return _exponential_below(x, alpha, alpha, 1.0)
+    return _exponential_below(float(alpha), float(alpha), 1.0)(x)
 
 
 def selu(x: mx.array) -> mx.array:
@@ -315,7 +117,7 @@ def selu(x: mx.array) -> mx.array:
         >>> nn.selu(mx.array([-1.0, 1.0]))
         array([-1.11133, 1.0507], dtype=float32)
     """
-    return _exponential_below(x, _SELU_ALPHA, 1.0, _SELU_SCALE)
+    return _exponential_below(_SELU_ALPHA, 1.0, _SELU_SCALE)(x)
 
 
 # ---- smooth ----------------------------------------------------------------------------------------
@@ -372,7 +174,7 @@ def softsign(x: mx.array) -> mx.array:
     return _softsign(x)
 
 
-@_fused
+@fused
 def _softsign(x: mx.array) -> mx.array:
     return x / (1 + mx.abs(x))
 
@@ -394,7 +196,7 @@ def softplus(x: mx.array) -> mx.array:
     return _softplus(x)
 
 
-@_fused
+@fused
 def _softplus(x: mx.array) -> mx.array:
     # Not |x|: its derivative of 0 at 0 would lose half of the gradient there.
     negative = x < 0
@@ -438,7 +240,7 @@ def silu(x: mx.array) -> mx.array:
     return _silu(x)
 
 
-@_fused
+@fused
 def _silu(x: mx.array) -> mx.array:
     return x * mx.sigmoid(x)
 
@@ -463,7 +265,7 @@ def mish(x: mx.array) -> mx.array:
     return _mish(x)
 
 
-@_fused
+@fused
 def _mish(x: mx.array) -> mx.array:
     # With u = exp(-|x|), tanh(softplus(x)) is u(u + 2) / (u(u + 2) + 2) below 0, 1 - 2u² / (1 + 2u + 2u²) above:
     # one exponential, and no difference of large numbers in the gradient.
@@ -493,7 +295,7 @@ def gelu(x: mx.array) -> mx.array:
     return _gelu(x)
 
 
-@_fused
+@fused
 def _gelu(x: mx.array) -> mx.array:
     return x * (1 + mx.erf(x * math.sqrt(0.5))) * 0.5
 
@@ -518,7 +320,7 @@ def gelu_approx(x: mx.array) -> mx.array:
     return _gelu_approx(x)
 
 
-@_fused
+@fused
 def _gelu_approx(x: mx.array) -> mx.array:
     # (1 + tanh(t)) / 2 is sigmoid(2 t), which is 0 or 1 in every dtype long before |x| is 30.
     near = mx.clip(x, -30, 30)
@@ -546,7 +348,7 @@ def gelu_fast_approx(x: mx.array) -> mx.array:
     return _gelu_fast_approx(x)
 
 
-@_fused
+@fused
 def _gelu_fast_approx(x: mx.array) -> mx.array:
     return x * mx.sigmoid(1.702 * x)
 
@@ -580,7 +382,7 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
     return _glu(x, axis)
 
 
-@_in_float32
+@in_float32
 def _glu(x: mx.array, axis: int) -> mx.array:
     first, second = mx.split(x, 2, axis=axis)
     return first * mx.sigmoid(second)
@@ -640,7 +442,7 @@ def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     return _log_softmax(x, axis)
 
 
-@_in_float32
+@in_float32
 def _log_softmax(x: mx.array, axis: int) -> mx.array:
     # Less the largest first: the sum of two large numbers would lose the digits of the small difference.
     x = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))

@@ -19,11 +19,12 @@ class TransposedConvolution(Convolution):
 
     _has_groups = False
 
-    def _begin_transposed(self, output_padding: Any, *args: Any) -> None:
+    def _begin_transposed(
+        self, channels: tuple[int, int], kernel_size: Any, *, output_padding: Any, bias: bool, **steps: Any
+    ) -> None:
         name, axes = type(self).__name__, self._axes
-        *begin, bias = args
         paddings = size_tuple(name, "output_padding", output_padding, axes, 0)
-        self._begin(*begin, bias=bias)
+        self._begin(channels, kernel_size, bias=bias, **steps)
         self.output_padding: Size = paddings if axes > 1 else paddings[0]
 
     def _extra_repr(self) -> str:
@@ -78,9 +79,11 @@ class ConvTranspose1d(TransposedConvolution):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        channels = in_channels, out_channels
         self._begin_transposed(
-            output_padding, (in_channels, out_channels), kernel_size, stride, padding, dilation, bias
-        )
+            channels, kernel_size, output_padding=output_padding, bias=bias, stride=stride, padding=padding,
+            dilation=dilation,
+        )  # fmt: skip
 
 
 class ConvTranspose2d(TransposedConvolution):
@@ -124,9 +127,11 @@ class ConvTranspose2d(TransposedConvolution):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        channels = in_channels, out_channels
         self._begin_transposed(
-            output_padding, (in_channels, out_channels), kernel_size, stride, padding, dilation, bias
-        )
+            channels, kernel_size, output_padding=output_padding, bias=bias, stride=stride, padding=padding,
+            dilation=dilation,
+        )  # fmt: skip
 
 
 class ConvTranspose3d(TransposedConvolution):
@@ -170,6 +175,8 @@ class ConvTranspose3d(TransposedConvolution):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        channels = in_channels, out_channels
         self._begin_transposed(
-            output_padding, (in_channels, out_channels), kernel_size, stride, padding, dilation, bias
-        )
+            channels, kernel_size, output_padding=output_padding, bias=bias, stride=stride, padding=padding,
+            dilation=dilation,
+        )  # fmt: skip

@@ -50,10 +50,10 @@ class Pool(Module):
         return x
 
 
-def _combine_windows(x: mx.array, axis: int, kernel: int, stride: int, combine: Any) -> mx.array:
+def _combine_windows(x: mx.array, axis: int, kernel: int, stride: int, combine: Any) -> Any:
     count = (x.shape[axis] - kernel) // stride + 1
     before = (slice(None),) * axis
-    total = None
+    total: Any = None
     for first in range(kernel):
         part = x[(*before, slice(first, first + (count - 1) * stride + 1, stride))]
         total = part if total is None else combine(total, part)

@@ -7,7 +7,7 @@ they stay frozen whatever unfreeze is asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import mlxc as mx
@@ -54,12 +54,13 @@ class _Packed(Module):
             x, self["weight"], self["scales"], self.get("biases"), True, self.group_size, self.bits, self.mode
         )
 
-    def unfreeze(self, *args: Any, **kwargs: Any) -> Self:
+    def unfreeze(self, *, recurse: bool = True, keys: str | Sequence[str] | None = None, strict: bool = False) -> Self:
         """Takes back freeze, but for what is packed in whole numbers: the weight, and scales that are no floats.
 
         Args:
-            *args: as for Module.unfreeze.
-            **kwargs: as for Module.unfreeze.
+            recurse: as for Module.unfreeze.
+            keys: as for Module.unfreeze.
+            strict: as for Module.unfreeze.
 
         Returns:
             The module itself.
@@ -71,7 +72,7 @@ class _Packed(Module):
             >>> sorted(nn.QuantizedLinear(64, 8, mode="mxfp4").unfreeze().trainable_parameters())
             ['bias']
         """
-        super().unfreeze(*args, **kwargs)
+        super().unfreeze(recurse=recurse, keys=keys, strict=strict)
         packed = [name for name in ("weight", "scales") if name in self and not _is_floating(self[name])]
         return self.freeze(keys=packed, recurse=False)
 

@@ -107,7 +107,8 @@ class RNN(Module):
             h = self.nonlinearity(mx.addmm(x, h, recurrent))
             return h, h
 
-        return _run(step, _begin_state("RNN", "hidden", hidden, steps, self.hidden_size), steps)
+        states: mx.array = _run(step, _begin_state("RNN", "hidden", hidden, steps, self.hidden_size), steps)
+        return states
 
 
 class GRU(Module):
@@ -168,7 +169,8 @@ class GRU(Module):
             h = (1 - update) * n + update * h
             return h, h
 
-        return _run(step, _begin_state("GRU", "hidden", hidden, steps, size), steps)
+        states: mx.array = _run(step, _begin_state("GRU", "hidden", hidden, steps, size), steps)
+        return states
 
 
 class LSTM(Module):
@@ -229,4 +231,5 @@ class LSTM(Module):
             return state, state
 
         begin = tuple(_begin_state("LSTM", n, s, steps, size) for n, s in (("hidden", hidden), ("cell", cell)))
-        return _run(step, begin, steps)
+        hiddens, cells = _run(step, begin, steps)
+        return hiddens, cells

@@ -251,7 +251,7 @@ def _interpolate(mode: str, x: mx.array, factors: tuple[float, ...], align_corne
             continue
         shape = [1] * x.ndim
         shape[axis] = size
-        total = None
+        total: Any = None
         for places, weights in _taps(mode, x.shape[axis], size, scale, align_corners, antialias):
             part = mx.take(x, mx.array(places), axis=axis) * mx.array(weights, dtype=work).reshape(shape)
             total = part if total is None else total + part
