@@ -53,6 +53,13 @@ def _widen(*arrays: mx.array) -> Any:
     return dtype, *arrays
 
 
+def _error(predictions: mx.array, targets: mx.array) -> mx.array:
+    """The difference. Unsigned integers have no negative ones."""
+    if mx.issubdtype(mx.result_type(predictions, targets), mx.unsignedinteger):
+        predictions, targets = predictions.astype(mx.float32), targets.astype(mx.float32)
+    return predictions - targets
+
+
 def _reduce(loss: mx.array, reduction: str, dtype: mx.Dtype | None = None) -> mx.array:
     if reduction == "mean":
         loss = mx.mean(loss)
@@ -287,7 +294,7 @@ def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "me
     _check_reduction("l1_loss", reduction)
     _check_same("l1_loss", predictions=predictions, targets=targets)
     dtype, predictions, targets = _widen(predictions, targets)
-    return _reduce(mx.abs(predictions - targets), reduction, dtype)
+    return _reduce(mx.abs(_error(predictions, targets)), reduction, dtype)
 
 
 def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
@@ -312,7 +319,7 @@ def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "m
     _check_reduction("mse_loss", reduction)
     _check_same("mse_loss", predictions=predictions, targets=targets)
     dtype, predictions, targets = _widen(predictions, targets)
-    return _reduce(mx.square(predictions - targets), reduction, dtype)
+    return _reduce(mx.square(_error(predictions, targets)), reduction, dtype)
 
 
 def smooth_l1_loss(
@@ -345,7 +352,7 @@ def smooth_l1_loss(
     if beta < 0:
         raise ValueError(f"[smooth_l1_loss] beta must not be negative, got {beta}")
     dtype, predictions, targets = _widen(predictions, targets)
-    error = predictions - targets
+    error = _error(predictions, targets)
     size = mx.abs(error)
     if beta == 0:
         return _reduce(size, reduction, dtype)
@@ -380,7 +387,7 @@ def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reductio
     if delta < 0:
         raise ValueError(f"[huber_loss] delta must not be negative, got {delta}")
     dtype, inputs, targets = _widen(inputs, targets)
-    error = inputs - targets
+    error = _error(inputs, targets)
     size = mx.abs(error)
     loss = mx.where(size <= delta, 0.5 * mx.square(error), delta * (size - 0.5 * delta))
     return _reduce(loss, reduction, dtype)
@@ -407,7 +414,7 @@ def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "n
     """
     _check_reduction("log_cosh_loss", reduction)
     dtype, inputs, targets = _widen(inputs, targets)
-    error = inputs - targets
+    error = _error(inputs, targets)
     small = mx.abs(error) < 1
     # log(cosh(e)) is log(1 + 2 sinh(e / 2)²) and e + softplus(-2 e) - log(2); the second cancels near 0.
     near = mx.log1p(2 * mx.square(mx.sinh(0.5 * mx.where(small, error, 0))))

@@ -120,6 +120,13 @@ def test_empty_batches(reduction):
     assert losses.triplet_loss(x, x, x, reduction=reduction).shape == shape
 
 
+def test_errors_of_unsigned_integers_are_signed():
+    x, y = mx.array([1, 2], dtype=mx.uint8), mx.array([3, 2], dtype=mx.uint8)
+    assert losses.l1_loss(x, y).item() == 1.0 and losses.mse_loss(x, y, reduction="sum").item() == 4.0
+    assert losses.smooth_l1_loss(x, y, reduction="none").tolist() == [1.5, 0.0]
+    assert losses.huber_loss(x, y).tolist() == [1.5, 0.0]
+
+
 def test_reductions():
     y = mx.zeros_like(X)
     each = losses.mse_loss(X, y, reduction="none")

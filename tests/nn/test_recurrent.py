@@ -14,9 +14,10 @@ def outputs(layer: nn.Module, *args: mx.array) -> list[mx.array]:
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
-def test_a_sequence_in_two_parts_is_the_sequence(kind):
+@pytest.mark.parametrize("length", [7, 40])
+def test_a_sequence_in_two_parts_is_the_sequence(kind, length):
     layer = kind(3, 4)
-    x = mx.random.normal((2, 7, 3), key=mx.random.key(0))
+    x = mx.random.normal((2, length, 3), key=mx.random.key(0))
     whole = outputs(layer, x)
     first = outputs(layer, x[:, :3])
     second = outputs(layer, x[:, 3:], *(part[:, -1] for part in first))
@@ -32,6 +33,21 @@ def test_shapes_and_dtypes(kind):
     for dtype in (mx.float16, mx.bfloat16):
         layer.set_dtype(dtype)
         assert all(part.dtype == dtype for part in outputs(layer, mx.zeros((2, 5, 3), dtype=dtype)))
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_gradients_of_long_sequences_are_those_of_their_parts(kind):
+    layer = kind(3, 4)
+    x = mx.random.normal((1, 24, 3), key=mx.random.key(0))
+
+    def in_parts(x: mx.array) -> mx.array:
+        first = outputs(layer, x[:, :12])
+        return mx.sum(first[0] ** 2) + mx.sum(outputs(layer, x[:, 12:], *(part[:, -1] for part in first))[0] ** 2)
+
+    whole = nn.value_and_grad(layer, lambda x: mx.sum(outputs(layer, x)[0] ** 2))(x)
+    parts = nn.value_and_grad(layer, in_parts)(x)
+    assert mx.allclose(whole[0], parts[0]).item()
+    assert all(mx.allclose(whole[1][name], parts[1][name], atol=1e-5).item() for name in whole[1])
 
 
 def test_one_state_serves_the_whole_batch():

@@ -1,7 +1,7 @@
 """Recurrent layers: RNN, GRU and LSTM, which go through a sequence step by step.
 
-Called by users' models. What depends on the input alone is one product over all steps; the steps are one mx.scan, whose
-gradient takes time linear in their number.
+Called by users' models. What depends on the input alone is one product over all steps; many steps are one mx.scan,
+whose gradient takes time linear in their number.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from mlxc.nn.layers.activations import tanh
 from mlxc.nn.layers.base import Module
 
 __all__ = ["GRU", "LSTM", "RNN"]
+
+# Up to here steps one by one are faster than a scan; the gradient of their slices takes time quadratic in their number.
+_FEW_STEPS = 16
 
 
 def _check_sequence(layer: str, x: mx.array, size: int) -> None:
@@ -40,6 +43,15 @@ def _begin_state(layer: str, name: str, state: mx.array | None, steps: mx.array,
 
 def _run(step: Callable[[Any, mx.array], tuple[Any, Any]], state: Any, steps: mx.array) -> Any:
     """What a step gives beside the state, for all steps; `steps` has them on the last axis but one."""
+    length = steps.shape[-2]
+    if 0 < length <= _FEW_STEPS:
+        found = []
+        for place in range(length):
+            state, result = step(state, steps[..., place, :])
+            found.append(result)
+        if isinstance(found[0], tuple):
+            return tuple(mx.stack(part, axis=-2) for part in zip(*found, strict=True))
+        return mx.stack(found, axis=-2)
     _, results = mx.scan(step, state, mx.moveaxis(steps, -2, 0))
     if isinstance(results, tuple):
         return tuple(mx.moveaxis(result, 0, -2) for result in results)
