@@ -43,7 +43,7 @@ _Stream: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 _Shape: TypeAlias = int | Sequence[int]
 _Axes: TypeAlias = int | Sequence[int] | None
 '''
-SUBMODULES = "cuda distributed fast fft linalg metal random utils".split()
+SUBMODULES = "cuda distributed fast fft linalg metal nn optimizers random utils".split()
 IMPORTS = {
     "mlxc": "\nfrom . import " + ", ".join(f"{name} as {name}" for name in SUBMODULES),
     **dict.fromkeys(

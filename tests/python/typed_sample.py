@@ -6,7 +6,8 @@ Lines that mypy must refuse carry the code of its error; mypy complains of such 
 from typing import Any, assert_type
 
 import mlxc as mx
-from mlxc import nn, optimizers
+import mlxc.optimizers as optim
+from mlxc import nn
 
 
 def loss(w: mx.array, x: mx.array, y: mx.array) -> mx.array:
@@ -38,7 +39,7 @@ class Model(nn.Module):
 
 
 def fit(model: Model, x: mx.array, y: mx.array) -> None:
-    optimizer = optimizers.Adam(1e-3)
+    optimizer = optim.Adam(1e-3)
     _, gradients = nn.value_and_grad(model, lambda: nn.losses.mse_loss(model(x), y))()
     optimizer.update(model, gradients)
     mx.eval(model.state, optimizer.state)
@@ -82,3 +83,17 @@ mx.zeros()  # type: ignore[call-arg]
 mx.matmul(a, "b")  # type: ignore[arg-type]
 mx.sin(a, b=2)  # type: ignore[call-arg]
 a.reshap(2)  # type: ignore[attr-defined]
+
+model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+optimizer = optim.MultiOptimizer(
+    [optim.Adam(optim.cosine_decay(1e-3, 100), betas=[0.9, 0.99]), optim.SGD(0.1, momentum=0.9)],
+    [lambda path, weight: weight.ndim > 1],
+)
+gradients, norm = optim.clip_grad_norm(model.trainable_parameters(), 1.0)
+optimizer.update(model, gradients)
+optimizer.learning_rate = 0.5
+assert_type(optimizer.learning_rate, mx.array)
+assert_type(norm, mx.array)
+
+optim.SGD()  # type: ignore[call-arg]
+optim.Lion(0.1, betas=0.9)  # type: ignore[arg-type]
