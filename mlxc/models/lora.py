@@ -139,9 +139,10 @@ class LoRALinear(nn.Module):
         return layer.train(linear.training)
 
     def __call__(self, x: mx.array) -> mx.array:
-        addition = (self.dropout(x) @ self["lora_a"]) @ self["lora_b"]
         y = self["linear"](x)
-        return y + (self.scale * addition).astype(y.dtype)
+        # The scale goes to the narrow product, which costs least.
+        addition = (self.scale * (self.dropout(x) @ self["lora_a"])) @ self["lora_b"]
+        return y + addition.astype(y.dtype)
 
     def fuse(self, dequantize: bool = False) -> nn.Module:
         """The layer without an addition, which is added to its weight.
@@ -250,9 +251,9 @@ class LoRAEmbedding(nn.Module):
             >>> LoRAEmbedding(100, 8).as_linear(mx.ones((2, 8))).shape
             (2, 100)
         """
-        addition = (self.dropout(x) @ self["lora_b"].T) @ self["lora_a"].T
         y = self["embedding"].as_linear(x)
-        return y + (self.scale * addition).astype(y.dtype)
+        addition = (self.scale * (self.dropout(x) @ self["lora_b"].T)) @ self["lora_a"].T
+        return y + addition.astype(y.dtype)
 
     def fuse(self, dequantize: bool = False) -> nn.Module:
         """The embedding without an addition, which is added to its table.
