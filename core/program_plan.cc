@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "core/program_recompute.h"
 #include "core/registry.h"
 
 namespace mlxc {
@@ -25,8 +27,6 @@ class Planner {
         group_of_(program.slots.size(), -1),
         left_(program.slots.size(), 0) {
     for (uint32_t slot : program.step_inputs) left_[slot]++;
-    reads_ = left_;
-    for (uint32_t slot : program.outputs) reads_[slot]++;
   }
 
   std::shared_ptr<const Plan> make() {
@@ -45,6 +45,9 @@ class Planner {
         close(group);
     }
     for (int group = 0; group < static_cast<int>(groups_.size()); group++) close(group);
+    std::vector<Stretch> extended = stretches_;
+    recompute_cheap_values(program_, &extended);
+    if (!make_units(extended)) make_units(stretches_);
     return plan_;
   }
 
@@ -131,18 +134,37 @@ class Planner {
     Group& group = groups_[index];
     group.open = false;
     std::sort(group.steps.begin(), group.steps.end());
-    if (group.steps.size() > 1) {
-      std::vector<uint32_t> inputs, outputs = outputs_of(group.steps);
-      std::unique_ptr<ElementProgram> made = make_elements(group.steps, &inputs, outputs);
-      if (made) {
-        plan_->units.push_back({group.steps[0], std::move(made), std::move(inputs), std::move(outputs)});
-        return;
-      }
-    }
-    for (uint32_t step : group.steps) add_single(step);
+    stretches_.push_back({group.steps, group.steps.size() > 1});
   }
 
-  void add_single(uint32_t index) {
+  void add_single(uint32_t index) { stretches_.push_back({{index}, false}); }
+
+  // False where the backend makes no program of a stretch that was extended.
+  bool make_units(const std::vector<Stretch>& stretches) {
+    plan_->units.clear();
+    std::vector<bool> read = read_outside(stretches);
+    for (size_t i = 0; i < stretches.size(); i++) {
+      const std::vector<uint32_t>& steps = stretches[i].steps;
+      if (stretches[i].fused) {
+        const std::set<uint32_t> own(stretches_[i].steps.begin(), stretches_[i].steps.end());
+        std::vector<uint32_t> inputs, outputs;
+        for (uint32_t index : steps)
+          if (own.count(index) != 0 && read[program_.steps[index].outputs])
+            outputs.push_back(program_.steps[index].outputs);
+        if (outputs.empty()) continue;  // all is computed where it is read
+        std::unique_ptr<ElementProgram> made = make_elements(steps, &inputs, outputs);
+        if (made) {
+          plan_->units.push_back({steps[0], std::move(made), std::move(inputs), std::move(outputs)});
+          continue;
+        }
+        if (steps.size() > own.size()) return false;
+      }
+      for (uint32_t index : steps) add_unit(index);
+    }
+    return true;
+  }
+
+  void add_unit(uint32_t index) {
     const Program::Step& step = program_.steps[index];
     const auto inputs = program_.inputs_of(step);
     std::vector<uint32_t> outputs;
@@ -150,18 +172,20 @@ class Planner {
     plan_->units.push_back({index, nullptr, {inputs.begin(), inputs.end()}, std::move(outputs)});
   }
 
-  // What is read outside of the group.
-  std::vector<uint32_t> outputs_of(const std::vector<uint32_t>& steps) const {
-    std::map<uint32_t, int64_t> inside;
-    for (uint32_t index : steps)
-      for (uint32_t slot : program_.inputs_of(program_.steps[index])) inside[slot]++;
-    std::vector<uint32_t> outputs;
-    for (uint32_t index : steps) {
-      const uint32_t slot = program_.steps[index].outputs;
-      const auto found = inside.find(slot);
-      if (reads_[slot] > (found == inside.end() ? 0 : found->second)) outputs.push_back(slot);
+  // By slot: whether a stretch reads it that does not make it, or it is an output.
+  std::vector<bool> read_outside(const std::vector<Stretch>& stretches) const {
+    std::vector<bool> read(program_.slots.size(), false);
+    for (uint32_t slot : program_.outputs) read[slot] = true;
+    for (const Stretch& stretch : stretches) {
+      std::set<uint32_t> made;
+      for (uint32_t index : stretch.steps)
+        for (uint32_t i = 0; i < program_.steps[index].n_outputs; i++)
+          made.insert(program_.steps[index].outputs + i);
+      for (uint32_t index : stretch.steps)
+        for (uint32_t slot : program_.inputs_of(program_.steps[index]))
+          if (made.count(slot) == 0) read[slot] = true;
     }
-    return outputs;
+    return read;
   }
 
   std::unique_ptr<ElementProgram> make_elements(std::span<const uint32_t> steps,
@@ -211,10 +235,10 @@ class Planner {
   const Program& program_;
   Device* device_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
+  std::vector<Stretch> stretches_;
   std::vector<Group> groups_;
-  std::vector<int> group_of_;   // by slot
-  std::vector<int64_t> left_;   // by slot: how often steps to come read it
-  std::vector<int64_t> reads_;  // by slot: how often steps and outputs read it
+  std::vector<int> group_of_;  // by slot
+  std::vector<int64_t> left_;  // by slot: how often steps to come read it
   std::map<std::vector<int>, bool> known_;
 };
 

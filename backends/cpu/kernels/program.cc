@@ -50,8 +50,7 @@ struct Program {
   std::vector<int> outputs;             /* values */
   int64_t register_bytes;               /* of one element in all registers */
   std::vector<int64_t> register_offset; /* the same, of those before */
-  int64_t tile;
-  int64_t grain;
+  int64_t weight;                       /* of an element, as work */
 };
 
 bool is_half_dtype(mlxc_dtype dtype) { return dtype == MLXC_FLOAT16 || dtype == MLXC_BFLOAT16; }
@@ -131,6 +130,19 @@ struct Run {
   std::vector<Walk<1>> walks; /* of the inputs, where they are strided */
   std::vector<bool> once;     /* steps that ran before the tiles */
   int64_t n;
+  int64_t tile;
+  int64_t grain;
+};
+
+/* A step with its places in memory found: those of tile `begin` are begin times the sizes further on. */
+struct BoundStep {
+  Loop loop;
+  const char* in[kMaxStepInputs];
+  int64_t in_size[kMaxStepInputs]; /* 0: the same for every tile */
+  char* out;
+  int64_t out_size;
+  unsigned scalars;
+  const Step* converting; /* the step, where it has halves to convert; then nothing above counts */
 };
 
 /* Memory that runs use one after the other: fresh pages would cost a short run more than its arithmetic. */
@@ -179,10 +191,11 @@ struct Scratch {
   char* gathered; /* a tile an input */
   float* converted[kMaxStepInputs];
   float* result;
+  std::vector<BoundStep> bound;
 
-  explicit Scratch(const Program& program) {
+  Scratch(const Program& program, int64_t tile) {
     constexpr int64_t kLine = 64;
-    const int64_t tile = program.tile;
+    bound.reserve(program.steps.size());
     const int64_t floats = tile * static_cast<int64_t>(sizeof(float));
     const int64_t total =
         tile * program.register_bytes + tile * 16 * program.n_inputs + (kMaxStepInputs + 1) * floats + kLine;
@@ -204,8 +217,8 @@ struct Scratch {
 /* One a thread, made before the threads begin, since what runs on them must not fail. */
 class ScratchPool {
  public:
-  ScratchPool(const Program& program, int64_t count) {
-    for (int64_t i = 0; i < count; i++) all_.emplace_back(program);
+  ScratchPool(const Program& program, int64_t tile, int64_t count) {
+    for (int64_t i = 0; i < count; i++) all_.emplace_back(program, tile);
     for (Scratch& scratch : all_) idle_.push_back(&scratch);
   }
   Scratch* take() {
@@ -264,7 +277,7 @@ struct Tile {
   int64_t begin, n;
 
   char* register_of(const Value& value) const {
-    return scratch.registers + run.program->register_offset[value.place] * run.program->tile;
+    return scratch.registers + run.program->register_offset[value.place] * run.tile;
   }
   /* The elements of an input value in its own dtype, dense. Strided ones have been gathered. */
   const char* elements(int index) const {
@@ -272,7 +285,7 @@ struct Tile {
     const Binding& binding = run.bindings[index];
     switch (binding.place) {
       case Place::kDense: return binding.base + begin * value.item_size;
-      case Place::kStrided: return scratch.gathered + index * run.program->tile * 16;
+      case Place::kStrided: return scratch.gathered + index * run.tile * 16;
       case Place::kRepeated: return binding.repeated;
       default: return register_of(value);
     }
@@ -284,7 +297,7 @@ struct Tile {
       if (binding.place != Place::kStrided) continue;
       visit_size(run.program->values[i].item_size, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        gather_block(reinterpret_cast<T*>(scratch.gathered + i * run.program->tile * 16),
+        gather_block(reinterpret_cast<T*>(scratch.gathered + i * run.tile * 16),
                      reinterpret_cast<const T*>(binding.base), run.walks[i], begin, n);
       });
     }
@@ -318,11 +331,61 @@ struct Tile {
   }
 };
 
+/* Finds the places of all steps; in room that is there. */
+void bind_steps(const Run& run, Scratch& scratch) {
+  const Tile first{run, scratch, 0, 0};
+  scratch.bound.clear();
+  for (size_t k = 0; k < run.program->steps.size(); k++) {
+    if (run.once[k]) continue;
+    const Step& step = run.program->steps[k];
+    const Value& result = run.program->values[step.result];
+    BoundStep bound{step.entry.loop, {}, {}, nullptr, 0, 0, nullptr};
+    bool converts = step.entry.in_float32 && is_half_dtype(result.dtype);
+    for (int i = 0; i < step.n_inputs; i++) {
+      const int index = step.inputs[i];
+      const Value& value = run.program->values[index];
+      const Place place = run.bindings[index].place;
+      converts = converts || (step.entry.in_float32 && is_half_dtype(value.dtype));
+      bound.in[i] = first.elements(index);
+      if (place == Place::kDense) bound.in_size[i] = value.item_size;
+      if (place == Place::kRepeated) bound.scalars |= 1u << i;
+    }
+    if (run.bindings[step.result].place == Place::kRegister) {
+      bound.out = first.register_of(result);
+    } else {
+      bound.out = run.bindings[step.result].base;
+      bound.out_size = result.item_size;
+    }
+    if (converts) bound.converting = &step;
+    scratch.bound.push_back(bound);
+  }
+}
+
 void run_tile(const Run& run, Scratch& scratch, int64_t begin, int64_t n) {
   const Tile tile{run, scratch, begin, n};
   tile.gather_inputs();
-  for (size_t k = 0; k < run.program->steps.size(); k++)
-    if (!run.once[k]) tile.run_step(run.program->steps[k]);
+  for (const BoundStep& bound : scratch.bound) {
+    if (bound.converting) {
+      tile.run_step(*bound.converting);
+      continue;
+    }
+    const void* in[kMaxStepInputs];
+    for (int i = 0; i < kMaxStepInputs; i++) in[i] = bound.in[i] + begin * bound.in_size[i];
+    void* out[] = {bound.out + begin * bound.out_size};
+    bound.loop(in, out, n, bound.scalars);
+  }
+}
+
+/* As long as a first-level cache allows for what is live in a tile. */
+void choose_tile(Run* run) {
+  const Program& program = *run->program;
+  int64_t live = program.register_bytes;
+  for (size_t i = 0; i < program.values.size(); i++)
+    if (run->bindings[i].place == Place::kDense || run->bindings[i].place == Place::kStrided)
+      live += program.values[i].item_size;
+  run->tile = std::clamp(kTileBytes / std::max<int64_t>(live, 1) / kShortestTile * kShortestTile,
+                         kShortestTile, kLongestTile);
+  run->grain = std::max(run->tile, 32 * 1024 / program.weight);
 }
 
 void fill_repeated(const Value& value, const Binding& binding, char* target, int64_t n) {
@@ -358,9 +421,7 @@ mlxc_error* make_program(mlxc_backend_device*, const mlxc_program_source* source
     program->outputs.push_back(source->outputs[i]);
   }
   place_values(program.get());
-  const int64_t live = program->register_bytes + 4 * (source->n_inputs + source->n_outputs);
-  program->tile = std::clamp(kTileBytes / live / kShortestTile * kShortestTile, kShortestTile, kLongestTile);
-  program->grain = std::max<int64_t>(program->tile, 32 * 1024 / weight);
+  program->weight = weight;
   *made = reinterpret_cast<mlxc_backend_program*>(program.release());
   return nullptr;
 } catch (const std::bad_alloc&) {
@@ -406,11 +467,12 @@ mlxc_error* run_program(mlxc_backend_stream*, mlxc_backend_program* handle, cons
       fill_repeated(value, run.bindings[index], static_cast<char*>(outputs[value.output]->host), run.n);
   }
   if (all_once) return nullptr;
-  ScratchPool pool(program, run.n <= program.grain ? 1 : host->thread_count() + 1);
-  parallel_for(run.n, program.grain, [&](int64_t begin, int64_t end) {
+  choose_tile(&run);
+  ScratchPool pool(program, run.tile, run.n <= run.grain ? 1 : host->thread_count() + 1);
+  parallel_for(run.n, run.grain, [&](int64_t begin, int64_t end) {
     Scratch* scratch = pool.take();
-    for (; begin < end; begin += program.tile)
-      run_tile(run, *scratch, begin, std::min(program.tile, end - begin));
+    bind_steps(run, *scratch);
+    for (; begin < end; begin += run.tile) run_tile(run, *scratch, begin, std::min(run.tile, end - begin));
     pool.give(scratch);
   });
   return nullptr;
