@@ -14,6 +14,7 @@ from typing import Any
 import mlxc as mx
 
 from .cache import KVCache
+from .decode_step import DecodeStep
 from .llama import Llama
 
 __all__ = ["GenerationStep", "generate", "generate_tokens", "stream_generate"]
@@ -176,12 +177,19 @@ def steps(
         return
     now = choose(logits)
     mx.async_eval(now)
+    compiled = DecodeStep(model, cache) if padding is None and DecodeStep.takes(cache) else None
+
+    def advance(column: mx.array) -> mx.array:
+        if compiled is not None:
+            return compiled(column)
+        return model.project(model.model(column, cache, padding)[:, -1])
+
     for step in range(count):
         column = now.astype(tokens.dtype)[:, None]
         if processors:
             seen = mx.concatenate([seen, column], axis=1)
         # Recorded for the last token too, so that the cache has it if someone goes on with it; computed only then.
-        logits = model.project(model.model(column, cache, padding)[:, -1])
+        logits = advance(column)
         if step + 1 < count:
             following = choose(logits)
             mx.async_eval(following)

@@ -27,6 +27,7 @@ NAMES = [
     "mlxc.models.chat_template",
     "mlxc.models.cli",
     "mlxc.models.config_json",
+    "mlxc.models.decode_step",
     "mlxc.models.detokenizer",
     "mlxc.models.prompt_cache",
     "mlxc.models.sample",
