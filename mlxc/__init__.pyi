@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, final, overload
 
-from . import cuda as cuda, distributed as distributed, fast as fast, fft as fft, linalg as linalg, metal as metal, random as random, utils as utils
+from . import cuda as cuda, distributed as distributed, fast as fast, fft as fft, linalg as linalg, metal as metal, nn as nn, optimizers as optimizers, random as random, utils as utils
 
 class _SupportsBuffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
