@@ -108,6 +108,7 @@ class ModelConfig:
         context_length: how many positions the model was made for.
         rms_norm_eps: small number under the roots of the norms.
         rope_theta: base of the rotary wavelengths.
+        local_rope_theta: the base in layers with a window, whose wavelengths are not stretched; None for no difference.
         rope_dims: how many places of a head are rotated; None for all of them.
         rope_scaling: how the wavelengths are stretched, if they are.
         rope_traditional: whether neighbours are rotated together, not halves.
@@ -148,6 +149,7 @@ class ModelConfig:
     context_length: int = 2048
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
+    local_rope_theta: float | None = None
     rope_dims: int | None = None
     rope_scaling: RopeScaling | None = None
     rope_traditional: bool = False
@@ -224,10 +226,7 @@ def _rope(keys: Keys, default_theta: float) -> dict[str, Any]:
     """rope_theta, rope_dims and rope_scaling, from either of the two ways in which they are written."""
     given = keys.get("rope_parameters", dict, {}) or keys.get("rope_scaling", dict, {})
     if any(isinstance(value, dict) for value in given.values()):
-        kinds = {json.dumps(value, sort_keys=True) for value in given.values()}
-        if len(kinds) > 1:
-            raise ValueError(f"{keys.source}: layers with different rope_parameters are not supported: {given!r:.200}")
-        given = next(iter(given.values()))
+        raise ValueError(f"{keys.source}: rope_parameters for kinds of layers are not supported here: {given!r:.200}")
     inner = Keys(given, f"{keys.source}: rope_parameters")
     theta = inner.number("rope_theta", keys.number("rope_theta", default_theta))
     partial = inner.number("partial_rotary_factor", keys.number("partial_rotary_factor", 1.0))
@@ -354,6 +353,39 @@ def _gemma2(keys: Keys) -> dict[str, Any]:
     }
 
 
+def _gemma3(keys: Keys) -> dict[str, Any]:
+    if keys.flag("use_bidirectional_attention"):
+        raise ValueError(f"{keys.source}: use_bidirectional_attention is not supported")
+    kinds = keys.get("rope_parameters", dict, {})
+    local = keys.number("rope_local_base_freq", 10000.0)
+    if any(isinstance(value, dict) for value in kinds.values()):
+        full, sliding = (
+            Keys(kinds, f"{keys.source}: rope_parameters").get(f"{kind}_attention", dict, {})
+            for kind in ("full", "sliding")
+        )
+        if sliding.get("rope_type", "default") != "default":
+            raise ValueError(
+                f"{keys.source}: rope_parameters of sliding_attention must be default, got {sliding!r:.200}"
+            )
+        local = Keys(sliding, keys.source).number("rope_theta", local)
+        keys = Keys({**keys.values, "rope_parameters": full}, keys.source)
+    if not keys.values.get("rope_theta") and not keys.values.get("rope_parameters"):
+        keys = Keys({**keys.values, "rope_theta": 1e6}, keys.source)
+    made = _gemma(keys)
+    period = keys.get("sliding_window_pattern", int, keys.get("_sliding_window_pattern", int, 6))
+    window = keys.get("sliding_window", int, 4096)
+    return {
+        **made,
+        "query_scale": keys.number("query_pre_attn_scalar", 256.0) ** -0.5,
+        "layer_windows": _windows(keys, made["num_layers"], window, lambda layer: (layer + 1) % period != 0),
+        "local_rope_theta": local,
+        "attention_softcap": keys.number("attn_logit_softcapping"),
+        "logit_softcap": keys.number("final_logit_softcapping"),
+        "qk_norm": True,
+        "post_norms": True,
+    }
+
+
 def _softcap(keys: Keys, key: str, default: float) -> float | None:
     """A missing key means the default, null means none."""
     return keys.number(key) if key in keys.values else default
@@ -367,6 +399,7 @@ ARCHITECTURES: dict[str, Callable[[Keys], dict[str, Any]]] = {
     "qwen3": _qwen3,
     "gemma": _gemma,
     "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
 }
 
 

@@ -19,15 +19,18 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "qwen3": {"qk_norm": True},
     "gemma": {"activation": "gelu_tanh"},
     "gemma2": {"activation": "gelu_tanh", "post_norms": True},
+    "gemma3": {"activation": "gelu_tanh", "post_norms": True, "qk_norm": True},
 }
 PERMUTED = ("llama",)
+# Every so many layers one has no window; how many layers the largest model has.
+LAYERS_BETWEEN = {"gemma2": (2, 46), "gemma3": (6, 62)}
 # Of the keys "ARCHITECTURE.x", those that are understood, and those that change nothing here.
 KEYS = {
     "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size", "attention.head_count",
     "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
-    "attention.sliding_window", "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
-    "rope.scale_linear", "rope.scaling.original_context_length", "rope.scaling.finetuned", "attn_logit_softcapping",
-    "final_logit_softcapping", "expert_count", "expert_used_count", "attention.causal",
+    "attention.sliding_window", "rope.freq_base", "rope.freq_base_swa", "rope.dimension_count", "rope.scaling.type",
+    "rope.scaling.factor", "rope.scale_linear", "rope.scaling.original_context_length", "rope.scaling.finetuned",
+    "attn_logit_softcapping", "final_logit_softcapping", "expert_count", "expert_used_count",
 }  # fmt: skip
 BLOCK_NAMES = {
     "attn_norm": "input_layernorm",
@@ -128,12 +131,15 @@ def config_of_metadata(values: dict[str, Any], arrays: dict[str, mx.array], sour
     if architecture.startswith("gemma"):
         own["embedding_scale"] = hidden**0.5
     window = meta.number("attention.sliding_window") or None
-    if architecture == "gemma2":
-        own["layer_windows"] = tuple(window if layer % 2 == 0 else None for layer in range(layers))
+    if architecture in LAYERS_BETWEEN:
+        period, largest = LAYERS_BETWEEN[architecture]
+        own["layer_windows"] = tuple(None if (layer + 1) % period == 0 else window for layer in range(layers))
         own["attention_softcap"] = meta.number("attn_logit_softcapping")
         own["logit_softcap"] = meta.number("final_logit_softcapping")
         # The largest model scales by the width of the stream for each head, the others by that of a head.
-        own["query_scale"] = (hidden / heads if layers == 46 else head_dim) ** -0.5
+        own["query_scale"] = (hidden / heads if layers == largest else head_dim) ** -0.5
+        if architecture == "gemma3":
+            own["local_rope_theta"] = meta.number("rope.freq_base_swa") or 10000.0
     elif window is not None:
         own["layer_windows"] = (window,) * layers
     if "token_embd.weight" not in arrays:

@@ -41,13 +41,15 @@ def make_norm(config: ModelConfig, dims: int) -> nn.RMSNorm | OffsetRMSNorm:
 class Rope(nn.Module):
     """Rotary embedding of queries and keys, with stretched wavelengths if the configuration asks for them."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
         self.dims = config.rope_dims or config.head_dim
         self.traditional = config.rope_traditional
         self.base: float | None = config.rope_theta
         self._freqs = None
-        if config.rope_scaling is not None:
+        if config.local_rope_theta is not None and config.layer_windows[layer] is not None:
+            self.base = config.local_rope_theta
+        elif config.rope_scaling is not None:
             self._freqs = mx.array(config.rope_scaling.wavelengths(self.dims, config.rope_theta))
             self.base = None
 
@@ -93,7 +95,7 @@ def capped_attention(
 class Attention(nn.Module):
     """Grouped-query attention with rotary positions."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
         width, head_dim = config.hidden_size, config.head_dim
         self.heads = config.num_heads
@@ -108,7 +110,7 @@ class Attention(nn.Module):
         if config.qk_norm:
             self.q_norm = make_norm(config, head_dim)
             self.k_norm = make_norm(config, head_dim)
-        self.rope = Rope(config)
+        self.rope = Rope(config, layer)
 
     def __call__(self, x: mx.array, mask: mx.array | str | None, cache: Any, offset: int | mx.array) -> mx.array:
         batch, length, _ = x.shape
@@ -146,9 +148,9 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention and feed-forward, each added to the residual stream."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        self.self_attn = Attention(config)
+        self.self_attn = Attention(config, layer)
         self.mlp = FeedForward(config)
         self.has_post_norms = config.post_norms
         self.input_layernorm = make_norm(config, config.hidden_size)
@@ -188,7 +190,7 @@ class Decoder(nn.Module):
         super().__init__()
         self._config = config
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = [Block(config) for _ in range(config.num_layers)]
+        self.layers = [Block(config, layer) for layer in range(config.num_layers)]
         self.norm = make_norm(config, config.hidden_size)
 
     def __call__(
@@ -210,7 +212,7 @@ class Decoder(nn.Module):
 
 
 class Llama(nn.Module):
-    """A language model of the Llama family: Llama, Mistral, Qwen 2 and 3, SmolLM, Gemma 1 and 2.
+    """A language model of the Llama family: Llama, Mistral, Qwen 2 and 3, SmolLM, Gemma 1 to 3 (text).
 
     Weights are random until load_weights or mlxc.models.load puts real ones in. `model` turns tokens into hidden
     states, `project` these into logits; a call does both.

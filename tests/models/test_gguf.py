@@ -32,7 +32,7 @@ def tensors_of(case: str) -> dict[str, mx.array]:
     config = tiny.config_of(case)
     kind = config["model_type"]
     norm_offset = np.float32(kind.startswith("gemma"))
-    after_attention = "post_attention_norm" if kind == "gemma2" else "ffn_norm"
+    after_attention = "post_attention_norm" if "gemma2" in kind or "gemma3" in kind else "ffn_norm"
     made = {}
     for name, given in tiny.weights_of(config).items():
         stem, part = name.rsplit(".", 1)
@@ -50,14 +50,14 @@ def tensors_of(case: str) -> dict[str, mx.array]:
 
 def metadata_of(case: str, **more) -> dict:
     config = tiny.config_of(case)
-    kind = config["model_type"]
+    kind = config["model_type"].removesuffix("_text")
     numbers = {
-        "block_count": 3, "context_length": 128, "embedding_length": 32, "feed_forward_length": 48,
-        "attention.head_count": 4, "attention.head_count_kv": 2,
+        "block_count": config["num_hidden_layers"], "context_length": 128, "embedding_length": 32,
+        "feed_forward_length": 48, "attention.head_count": 4, "attention.head_count_kv": 2,
     }  # fmt: skip
     if "head_dim" in config:
         numbers |= {"attention.key_length": config["head_dim"], "attention.value_length": config["head_dim"]}
-    if kind == "gemma2":
+    if kind in ("gemma2", "gemma3"):
         numbers["attention.sliding_window"] = config["sliding_window"]
     floats = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.freq_base": config.get("rope_theta", 10000.0)}
     if kind == "gemma2":
@@ -86,6 +86,12 @@ def test_gemma_2_has_windows_caps_and_more_norms(tmp_path):
     expected = load_model(tiny.write_folder(tmp_path / "folder", config))(TOKENS)
     model = load_model(write(tmp_path, "gemma2"))
     np.testing.assert_allclose(np.array(model(TOKENS)), np.array(expected), rtol=0, atol=1e-5)
+
+
+def test_gemma_3_has_two_bases_of_wavelengths(tmp_path):
+    more = {"gemma3__rope__freq_base_swa": mx.array(100.0), "gemma3__rope__scaling__type": "linear"}
+    model = load_model(write(tmp_path, "gemma3", **more, gemma3__rope__scaling__factor=mx.array(4.0)))
+    np.testing.assert_allclose(np.array(model(TOKENS)[0]), LOGITS["gemma3"], rtol=0, atol=1e-5)
 
 
 def test_llama_3_wavelengths_are_a_tensor(tmp_path):

@@ -38,6 +38,11 @@ CONFIGS: dict[str, dict] = {
         "model_type": "gemma2", "head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 6,
         "query_pre_attn_scalar": 24, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0,
     },
+    "gemma3": {
+        "model_type": "gemma3_text", "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 5,
+        "query_pre_attn_scalar": 16, "rope_theta": 100000.0, "rope_local_base_freq": 100.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 4.0}, "hidden_activation": "gelu_pytorch_tanh",
+    },
 }  # fmt: skip
 TOKENS = [(7 * i * i + 3 * i + 1) % SIZES["vocab_size"] for i in range(24)]
 
@@ -63,14 +68,16 @@ def shapes_of(config: dict) -> dict[str, tuple[int, ...]]:
         shapes[f"{block}.self_attn.o_proj.weight"] = (width, heads * dim)
         if config.get("attention_bias"):
             shapes[f"{block}.self_attn.o_proj.bias"] = (width,)
-        if kind == "qwen3":
+        if kind in ("qwen3", "gemma3_text"):
             shapes |= {f"{block}.self_attn.{name}_norm.weight": (dim,) for name in "qk"}
         for name, shape in {"gate": (inner, width), "up": (inner, width), "down": (width, inner)}.items():
             shapes[f"{block}.mlp.{name}_proj.weight"] = shape
             if config.get("mlp_bias"):
                 shapes[f"{block}.mlp.{name}_proj.bias"] = shape[:1]
         norms = ["input_layernorm", "post_attention_layernorm"]
-        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"] if kind == "gemma2" else []
+        norms += (
+            ["pre_feedforward_layernorm", "post_feedforward_layernorm"] if kind in ("gemma2", "gemma3_text") else []
+        )
         shapes |= {f"{block}.{norm}.weight": (width,) for norm in norms}
     shapes["model.norm.weight"] = (width,)
     if not config.get("tie_word_embeddings", kind.startswith("gemma")):
