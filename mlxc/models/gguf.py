@@ -233,4 +233,18 @@ def weights_of_gguf(
         # Groups are always of 32 weights, so a weight has as many bits as its group has words of 32 bits.
         bits = weights[f"{path}.weight"].shape[-1] // weights[f"{path}.scales"].shape[-1]
         packed[path] = {"group_size": 32, "bits": bits, "mode": "affine"}
-    return weights, packed
+    return in_one_dtype(weights, packed), packed
+
+
+def in_one_dtype(weights: dict[str, mx.array], packed: dict[str, Any]) -> dict[str, mx.array]:
+    """Norms in the dtype of half-precision matrices beside them.
+
+    Files have norms in float32 always. Their results would be float32 too, and half-precision matrices would be
+    converted at every product; packed ones take either.
+    """
+    parts = {f"{path}.{part}" for path in packed for part in ("weight", "scales", "biases")}
+    dense = {name: array for name, array in weights.items() if name not in parts}
+    halves = [array.dtype for array in dense.values() if array.ndim == 2 and array.dtype in (mx.float16, mx.bfloat16)]
+    if not halves:
+        return weights
+    return {name: array.astype(halves[0]) if name in dense else array for name, array in weights.items()}

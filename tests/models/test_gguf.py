@@ -114,6 +114,14 @@ def test_the_dtype_is_the_one_of_the_file_or_the_one_asked_for(tmp_path):
     assert load_model(path, mx.float16).model.layers[2].self_attn.k_proj.weight.dtype == mx.float16
 
 
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_norms_take_the_dtype_of_half_precision_matrices(tmp_path, dtype):
+    tensors = {name: a.astype(dtype) if a.ndim == 2 else a for name, a in tensors_of("qwen2").items()}
+    model = load_model(write(tmp_path, "qwen2", tensors))
+    assert model.model.norm.weight.dtype == model.layers[0].self_attn.q_proj.bias.dtype == dtype
+    assert model(TOKENS).dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -82,9 +82,7 @@ def test_a_broken_row_is_named_by_file_and_line(tmp_path, line, message):
 
 def test_a_row_with_nothing_to_learn_is_named(tmp_path):
     file = written(tmp_path, {"text": "a"}, {"prompt": "a long question", "completion": "x"})
-    with pytest.raises(
-        ValueError, match=r"line 2: nothing to learn, \d+ tokens of which \d+ are the prompt"
-    ):
+    with pytest.raises(ValueError, match=r"line 2: nothing to learn, \d+ tokens of which \d+ are the prompt"):
         read_examples(file, TOKENIZER, 9, mask_prompt=True)
 
 
