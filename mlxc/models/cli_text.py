@@ -126,7 +126,7 @@ def tell(step: Any) -> None:
     print(
         f"prompt: {step.prompt_tokens} tokens, {step.prompt_tps:.1f} tokens/s; "
         f"text: {step.generation_tokens} tokens, {step.generation_tps:.1f} tokens/s; "
-        f"peak memory: {step.peak_memory / 1e9:.2f} GB",
+        f"peak memory, mapped files aside: {step.peak_memory / 1e6:.0f} MB",
         file=sys.stderr,
     )
 

@@ -116,7 +116,7 @@ def run_lora(options: argparse.Namespace) -> None:
             measured = "" if report.validation_loss is None else f", validation loss {report.validation_loss:.4f}"
             tqdm.write(
                 f"step {report.iteration}: loss {report.loss:.4f}{measured}, {report.tokens_per_second:.0f} tokens/s, "
-                f"peak memory {report.peak_memory / 1e9:.2f} GB",
+                f"peak memory {report.peak_memory / 1e6:.0f} MB",
                 file=sys.stdout,
             )
 

@@ -213,6 +213,7 @@ class Tokenizer:
 
         Raises:
             TypeError: if text is no str.
+            ValueError: if it has half a surrogate pair, as text read with errors="surrogateescape" may.
 
         Example:
             >>> tokenizer.encode("Hello")  # doctest: +SKIP
@@ -220,8 +221,10 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise TypeError(f"encode takes a str, got {type(text).__name__}")
-        # Half a surrogate pair is no text; a file read with errors="surrogateescape" may have one.
-        text = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"the text has half a surrogate pair at {error.start}, which is no character") from None
         return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
