@@ -13,6 +13,7 @@ from mlxc.models.generate import GenerationStep, generate, generate_tokens, stre
 from mlxc.models.llama import Llama
 from mlxc.models.load import load, load_model
 from mlxc.models.lora import (
+    DoRALinear,
     LoRAEmbedding,
     LoRALinear,
     fuse_lora_layers,
@@ -28,6 +29,7 @@ from mlxc.models.tuning_data import Example, read_examples
 
 __all__ = [
     "Conversion",
+    "DoRALinear",
     "Example",
     "GenerationStep",
     "KVCache",

@@ -16,13 +16,18 @@ from mlxc import nn
 from mlxc._files.access import open_to_write
 from mlxc.utils import tree_flatten
 
-from .lora import ADDED, check_parameters, dense_shape, layers_in_order, replace, with_addition
+from .lora import ADDED, DoRALinear, check_parameters, dense_shape, layers_in_order, replace, with_addition
 
 __all__ = ["load_adapters", "save_adapters"]
 
 WEIGHTS = "adapters.safetensors"
 CONFIG = "adapter_config.json"
-PARTS = ("lora_a", "lora_b")
+# What an addition consists of, by "fine_tune_type".
+PARTS = {"lora": ("lora_a", "lora_b"), "dora": ("lora_a", "lora_b", "m")}
+
+
+def kind_of(layer: nn.Module) -> str:
+    return "dora" if isinstance(layer, DoRALinear) else "lora"
 
 
 def adapter_arrays(model: nn.Module) -> dict[str, mx.array]:
@@ -31,7 +36,7 @@ def adapter_arrays(model: nn.Module) -> dict[str, mx.array]:
         f"{path}.{part}": layer[part]
         for path, layer in layers_in_order(model)
         if isinstance(layer, ADDED)
-        for part in PARTS
+        for part in PARTS[kind_of(layer)]
     }
     if not arrays:
         raise ValueError("[save_adapters] the model has no low-rank additions")
@@ -47,7 +52,7 @@ def save_adapters(model: nn.Module, folder: str | os.PathLike[str], config: Mapp
         config: more to write to adapter_config.json, such as num_layers.
 
     Raises:
-        ValueError: if the model has no additions, or they differ in rank, scale or dropout.
+        ValueError: if the model has no additions, or they differ in kind, rank, scale or dropout.
         OSError: if a file can't be written.
 
     Example:
@@ -55,13 +60,13 @@ def save_adapters(model: nn.Module, folder: str | os.PathLike[str], config: Mapp
     """
     arrays = adapter_arrays(model)
     layers = {path: layer for path, layer in layers_in_order(model) if isinstance(layer, ADDED)}
-    shared = {(layer.lora_a.shape[1], layer.scale, layer.dropout.p) for layer in layers.values()}
+    shared = {(kind_of(layer), layer.lora_a.shape[1], layer.scale, layer.dropout.p) for layer in layers.values()}
     if len(shared) > 1:
-        raise ValueError(f"[save_adapters] the additions differ in (rank, scale, dropout): {sorted(shared)}")
-    rank, scale, dropout = shared.pop()
+        raise ValueError(f"[save_adapters] the additions differ in (kind, rank, scale, dropout): {sorted(shared)}")
+    kind, rank, scale, dropout = shared.pop()
     numbers, keys = places_of(layers)
     about = {
-        "fine_tune_type": "lora",
+        "fine_tune_type": kind,
         "num_layers": len(getattr(model, "layers", [])) - min(numbers) if numbers else -1,
         "lora_parameters": {"rank": rank, "scale": scale, "dropout": dropout, "keys": keys},
         **(config or {}),
@@ -92,8 +97,8 @@ def read_config(path: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
     kind = config.get("fine_tune_type", "lora") if isinstance(config, dict) else None
-    if kind != "lora":
-        raise ValueError(f"{path}: fine_tune_type is {kind!r}, only 'lora' is known")
+    if kind not in PARTS:
+        raise ValueError(f"{path}: fine_tune_type is {kind!r}, only {' and '.join(map(repr, PARTS))} are known")
     parameters = config.get("lora_parameters")
     if not isinstance(parameters, dict):
         raise ValueError(f"{path} has no lora_parameters")
@@ -106,16 +111,16 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def group_by_layer(arrays: Mapping[str, mx.array], file: Path) -> dict[str, dict[str, mx.array]]:
-    """The two parts of each addition, by the path of its layer."""
+def group_by_layer(arrays: Mapping[str, mx.array], kind: str, file: Path) -> dict[str, dict[str, mx.array]]:
+    """The parts of each addition, by the path of its layer."""
     layers: dict[str, dict[str, mx.array]] = {}
     for name, array in arrays.items():
         path, _, part = name.rpartition(".")
-        if part not in PARTS or not path:
-            raise ValueError(f"{file}: the tensor {name!r} is no part of a low-rank addition ({', '.join(PARTS)})")
+        if part not in PARTS[kind] or not path:
+            raise ValueError(f"{file}: the tensor {name!r} is no part of an addition ({', '.join(PARTS[kind])})")
         layers.setdefault(path, {})[part] = array
     for path, parts in layers.items():
-        for part in PARTS:
+        for part in PARTS[kind]:
             if part not in parts:
                 raise ValueError(f"{file}: {path!r} lacks {part}")
     if not layers:
@@ -130,7 +135,8 @@ def check_fit(path: str, layer: nn.Module, parts: Mapping[str, mx.array], rank: 
         raise ValueError(f"{file}: {path!r} is {type(base).__name__} in the model, which can't have an addition")
     rows, columns = dense_shape(base)
     first, last = (columns, rows) if isinstance(base, (nn.Linear, nn.QuantizedLinear)) else (rows, columns)
-    for part, wanted in (("lora_a", (first, rank)), ("lora_b", (rank, last))):
+    shapes = {"lora_a": (first, rank), "lora_b": (rank, last), "m": (rows,)}
+    for part, wanted in ((part, shapes[part]) for part in parts):
         if parts[part].shape != wanted:
             raise ValueError(
                 f"{file}: the tensor '{path}.{part}' has shape {parts[part].shape}, expected {wanted} for rank {rank}"
@@ -161,19 +167,21 @@ def load_adapters(model: nn.Module, folder: str | os.PathLike[str]) -> list[str]
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{folder} has no {name}")
-    parameters = read_config(folder / CONFIG)["lora_parameters"]
+    config = read_config(folder / CONFIG)
+    kind = config.get("fine_tune_type", "lora")
     file = folder / WEIGHTS
     try:
         arrays = mx.load(str(file))
     except ValueError as error:
         raise ValueError(str(error).removeprefix("[load] ")) from None
-    put_adapters(model, arrays, parameters, file)
-    return list(group_by_layer(arrays, file))
+    return put_adapters(model, arrays, kind, config["lora_parameters"], file)
 
 
-def put_adapters(model: nn.Module, arrays: Mapping[str, mx.array], parameters: Mapping[str, Any], file: Path) -> None:
+def put_adapters(
+    model: nn.Module, arrays: Mapping[str, mx.array], kind: str, parameters: Mapping[str, Any], file: Path
+) -> list[str]:
     """Checks all, then changes the model."""
-    layers = group_by_layer(arrays, file)
+    layers = group_by_layer(arrays, kind, file)
     named = dict(layers_in_order(model))
     for path, parts in layers.items():
         if path not in named:
@@ -184,11 +192,15 @@ def put_adapters(model: nn.Module, arrays: Mapping[str, mx.array], parameters: M
         raise ValueError(f"{file} has nothing for {others[0]!r}, which has an addition")
     new = []
     for path in layers:
-        if not isinstance(named[path], ADDED):
-            dropout, scale = parameters.get("dropout", 0.0), parameters["scale"]
-            new.append((path, with_addition(named[path], path, parameters["rank"], dropout, scale)))
+        if isinstance(named[path], ADDED):
+            if kind_of(named[path]) != kind:
+                raise ValueError(f"{file}: {path!r} has an addition of the other kind, {kind!r} is in the file")
+            continue
+        how = {"rank": parameters["rank"], "dropout": parameters.get("dropout", 0.0), "scale": parameters["scale"]}
+        new.append((path, with_addition(named[path], path, **how, use_dora=kind == "dora")))
     replace(model, new)
     model.load_weights(list(arrays.items()), strict=False)
+    return list(layers)
 
 
 def trained_size(model: nn.Module) -> tuple[int, int]:

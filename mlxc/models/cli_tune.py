@@ -55,6 +55,7 @@ def add_commands(commands: Any) -> None:
         "--seed", type=int, default=0, metavar="N", help="of the additions and the order of rows (%(default)s)"
     )
     group = parser.add_argument_group("additions")
+    group.add_argument("--dora", action="store_true", help="learns the lengths of the weights' rows too")
     group.add_argument(
         "--num-layers",
         type=int,
@@ -107,7 +108,7 @@ def run_lora(options: argparse.Namespace) -> None:
     model.freeze()
     about = {"rank": options.rank, "scale": options.scale, "dropout": options.dropout, "keys": options.keys}
     layers = len(model.layers) if options.num_layers == -1 else min(options.num_layers, len(model.layers))
-    linear_to_lora_layers(model, layers, about)
+    linear_to_lora_layers(model, layers, about, options.dora)
     most = None if options.val_batches == -1 else options.val_batches
     with tqdm(total=options.iters, unit="step", file=sys.stderr) as bar:
 

@@ -3,7 +3,8 @@
 Called by tune.py and the command line; adapters.py keeps what was trained in files. A layer's own weights stay as they
 are, also packed ones; fuse adds what was learned to them. Names of parameters are those of MLX's adapters.
 
-E. J. Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
+E. J. Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. S.-Y. Liu et al., "DoRA: Weight-Decomposed
+Low-Rank Adaptation", 2024.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import mlxc as mx
 from mlxc import nn
 from mlxc.utils import tree_unflatten
 
-__all__ = ["LoRAEmbedding", "LoRALinear", "fuse_lora_layers", "linear_to_lora_layers", "remove_lora_layers"]
+__all__ = [
+    "DoRALinear",
+    "LoRAEmbedding",
+    "LoRALinear",
+    "fuse_lora_layers",
+    "linear_to_lora_layers",
+    "remove_lora_layers",
+]
 
 KEYS = ("self_attn.q_proj", "self_attn.v_proj")
 
@@ -164,6 +172,74 @@ class LoRALinear(nn.Module):
         return with_weight(self.linear, weight, nn.Linear(1, 1, bias=False), dequantize)
 
 
+def product(layer: nn.Module, x: mx.array) -> mx.array:
+    """What a layer makes of x, without its bias."""
+    if "scales" not in layer:
+        return x @ layer["weight"].T
+    how = {"group_size": layer.group_size, "bits": layer.bits, "mode": layer.mode}
+    return mx.quantized_matmul(x, layer["weight"], layer["scales"], layer.get("biases"), True, **how)
+
+
+class DoRALinear(LoRALinear):
+    """A LoRALinear whose sum of weight and addition keeps its direction, and has learned lengths: each row of it is
+    scaled to the length that `m`, of shape (output_dims,), has for it. `m` begins as the lengths of the weight's rows.
+
+    Gradients take the lengths of the sum as constants, as the paper does.
+
+    Args:
+        input_dims: size of the last axis of the input.
+        output_dims: size of the last axis of the result.
+        r: rank of the addition.
+        dropout: how likely a number of the input is left out of the addition in training.
+        scale: factor of the addition.
+        bias: whether the linear layer has a bias.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> from mlxc.models.lora import DoRALinear
+        >>> layer = DoRALinear(8, 4, r=2)
+        >>> layer.m.shape, layer(mx.ones((3, 8))).shape
+        ((4,), (3, 4))
+    """
+
+    def _add(self, input_dims: int, output_dims: int, r: int, dropout: float, scale: float) -> None:
+        super()._add(input_dims, output_dims, r, dropout, scale)
+        self.m = mx.linalg.norm(dense_weight(self.linear, mx.float32), axis=1)
+
+    def _sum(self) -> mx.array:
+        """Weight and addition together, in float32."""
+        addition = self["lora_b"].T.astype(mx.float32) @ self["lora_a"].T.astype(mx.float32)
+        return dense_weight(self["linear"], mx.float32) + self.scale * addition
+
+    def __call__(self, x: mx.array) -> mx.array:
+        linear = self["linear"]
+        y = product(linear, x)
+        addition = (self.scale * (self.dropout(x) @ self["lora_a"])) @ self["lora_b"]
+        lengths = mx.stop_gradient(mx.linalg.norm(self._sum(), axis=1))
+        y = (y + addition.astype(y.dtype)) * (self["m"] / lengths).astype(y.dtype)
+        return y + linear["bias"] if "bias" in linear else y
+
+    def fuse(self, dequantize: bool = False) -> nn.Module:
+        """The layer without an addition, which is put into its weight.
+
+        Args:
+            dequantize: leaves the weight of a quantised layer expanded; else it is packed again as it was.
+
+        Returns:
+            A new Linear or QuantizedLinear.
+
+        Example:
+            >>> from mlxc.models.lora import DoRALinear
+            >>> DoRALinear(8, 4, r=2).fuse()
+            Linear(input_dims=8, output_dims=4, bias=False)
+        """
+        total = self._sum()
+        weight = (total * (self.m / mx.linalg.norm(total, axis=1))[:, None]).astype(float_dtype(self.linear))
+        return with_weight(self.linear, weight, nn.Linear(1, 1, bias=False), dequantize)
+
+
 class LoRAEmbedding(nn.Module):
     """An Embedding, also a quantised one, with a low-rank addition.
 
@@ -278,12 +354,14 @@ class LoRAEmbedding(nn.Module):
 ADDED = (LoRALinear, LoRAEmbedding)
 
 
-def with_addition(layer: nn.Module, path: str, r: int, dropout: float, scale: float) -> nn.Module:
-    """A LoRA layer on any layer that can have one."""
+def with_addition(layer: nn.Module, path: str, *, rank: int, dropout: float, scale: float, use_dora: bool) -> nn.Module:
+    """A LoRA or DoRA layer on any layer that can have one."""
     if isinstance(layer, (nn.Linear, nn.QuantizedLinear)):
-        return LoRALinear.from_base(layer, r, dropout, scale)
+        return (DoRALinear if use_dora else LoRALinear).from_base(layer, rank, dropout, scale)
+    if use_dora and isinstance(layer, (nn.Embedding, nn.QuantizedEmbedding)):
+        raise ValueError(f"[linear_to_lora_layers] {path} is {type(layer).__name__}, which has no DoRA form")
     if isinstance(layer, (nn.Embedding, nn.QuantizedEmbedding)):
-        return LoRAEmbedding.from_base(layer, r, dropout, scale)
+        return LoRAEmbedding.from_base(layer, rank, dropout, scale)
     if isinstance(layer, ADDED):
         raise ValueError(f"[linear_to_lora_layers] {path} has an addition already")
     raise ValueError(f"[linear_to_lora_layers] {path} is {type(layer).__name__}, which can't have a low-rank addition")
@@ -305,7 +383,9 @@ def replace(model: nn.Module, layers: Iterable[tuple[str, nn.Module]]) -> None:
         model.update_modules(tree_unflatten(layers))
 
 
-def linear_to_lora_layers(model: nn.Module, num_layers: int = -1, config: Mapping[str, Any] | None = None) -> list[str]:
+def linear_to_lora_layers(
+    model: nn.Module, num_layers: int = -1, config: Mapping[str, Any] | None = None, use_dora: bool = False
+) -> list[str]:
     """Puts low-rank additions into the last blocks of a model: in all layers that are asked for or, after an error,
     in none. Freeze the model before, so that the additions alone are trained.
 
@@ -314,6 +394,7 @@ def linear_to_lora_layers(model: nn.Module, num_layers: int = -1, config: Mappin
         num_layers: how many of the last blocks; -1 for all.
         config: "rank" (8), "scale" (20.0), "dropout" (0.0), and "keys", the paths within a block of the layers that get
             one ("self_attn.q_proj" and "self_attn.v_proj").
+        use_dora: learns the lengths of rows too (DoRALinear).
 
     Returns:
         The paths of the layers in the model.
@@ -341,7 +422,8 @@ def linear_to_lora_layers(model: nn.Module, num_layers: int = -1, config: Mappin
     for path in (f"{prefix}.{key}" for prefix in prefixes for key in keys):
         if path not in named:
             raise ValueError(f"[linear_to_lora_layers] the model has no layer {path}")
-        made.append((path, with_addition(named[path], path, options["rank"], options["dropout"], options["scale"])))
+        how = {name: options[name] for name in ("rank", "dropout", "scale")}
+        made.append((path, with_addition(named[path], path, **how, use_dora=use_dora)))
     replace(model, made)
     return [path for path, _ in made]
 

@@ -19,7 +19,7 @@ import mlxc as mx
 from mlxc import nn
 from mlxc.utils import tree_flatten, tree_unflatten
 
-from .adapters import adapter_arrays, group_by_layer, save_adapters
+from .adapters import adapter_arrays, save_adapters
 from .tuning_data import Example, batches
 
 __all__ = ["TrainingReport", "evaluate", "masked_loss", "train"]
@@ -131,7 +131,6 @@ def load_state(folder: Path, model: nn.Module, optimizer: Any, expected: dict[st
             raise ValueError(f"{file}: {name} was {about.get(name)} and is {json.dumps(value)} now")
     wanted = adapter_arrays(model)
     saved = {name.removeprefix("model."): array for name, array in arrays.items() if name.startswith("model.")}
-    group_by_layer(saved, file)
     if {name: a.shape for name, a in saved.items()} != {name: a.shape for name, a in wanted.items()}:
         odd = next(name for name in {**saved, **wanted} if getattr(saved.get(name), "shape", 0) !=
                    getattr(wanted.get(name), "shape", 0))  # fmt: skip

@@ -80,6 +80,24 @@ def test_an_embeddings_addition_is_kept_too(tmp_path):
     assert bool(mx.array_equal(other(small.IDS), model(small.IDS)))
 
 
+def test_dora_is_kept_with_its_lengths(tmp_path):
+    model = small.make_model()
+    linear_to_lora_layers(model, 2, {"rank": 4}, use_dora=True)
+    learn_at_random(model)
+    model.model.layers[2].self_attn.q_proj.m = mx.ones((64,))
+    save_adapters(model, tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["fine_tune_type"] == "dora"
+    arrays = mx.load(str(tmp_path / "adapters.safetensors"))
+    assert len(arrays) == 12 and arrays["model.layers.2.self_attn.v_proj.m"].shape == (32,)
+    other = small.make_model()
+    assert len(load_adapters(other, tmp_path)) == 4
+    assert bool(mx.array_equal(other(small.IDS), model(small.IDS)))
+    plain = small.make_model()
+    linear_to_lora_layers(plain, 2, {"rank": 4})
+    with pytest.raises(ValueError, match="has an addition of the other kind, 'dora' is in the file"):
+        load_adapters(plain, tmp_path)
+
+
 FIRST = "model.layers.1.self_attn.q_proj"
 
 
@@ -118,7 +136,7 @@ def test_tensors_that_do_not_fit_are_named_and_the_model_stays(saved, change, me
     [
         ("{", "is not JSON"),
         ("[]", "fine_tune_type is None"),
-        ('{"fine_tune_type": "dora"}', "fine_tune_type is 'dora', only 'lora' is known"),
+        ('{"fine_tune_type": "full"}', "fine_tune_type is 'full', only 'lora' and 'dora' are known"),
         ("{}", "has no lora_parameters"),
         ('{"lora_parameters": {"rank": "4", "scale": 2}}', "the rank is '4'"),
         ('{"lora_parameters": {"rank": 4}}', "scale is None"),

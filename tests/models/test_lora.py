@@ -15,6 +15,7 @@ from mlxc import nn, optimizers
 from mlxc.models.generate import generate_tokens
 from mlxc.models.load import load_model
 from mlxc.models.lora import (
+    DoRALinear,
     LoRAEmbedding,
     LoRALinear,
     fuse_lora_layers,
@@ -98,6 +99,41 @@ def test_a_layer_is_its_definition():
     np.testing.assert_allclose(np.array(table(mx.array([6, 0]))), (w + 3 * a @ c)[[6, 0]], rtol=1e-5, atol=1e-6)
     x = mx.random.normal((4, 3), key=mx.random.key(4))
     np.testing.assert_allclose(np.array(table.as_linear(x)), np.array(x) @ (w + 3 * a @ c).T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_dora_layer_is_its_definition_and_fuses_to_it(bias):
+    layer = DoRALinear(64, 3, r=2, scale=3.0, bias=bias)
+    x = mx.random.normal((4, 64), key=mx.random.key(2))
+    np.testing.assert_allclose(np.array(layer(x)), np.array(layer.linear(x)), rtol=1e-6, atol=1e-6)
+    layer.lora_b = mx.random.normal((2, 3), key=mx.random.key(1))
+    layer.m = mx.array([0.5, 2.0, 1.0])
+    w, a, c, m = (np.array(v, np.float64) for v in (layer.linear.weight, layer.lora_a, layer.lora_b, layer.m))
+    total = w + 3.0 * (a @ c).T
+    total *= (m / np.linalg.norm(total, axis=1))[:, None]
+    expected = np.array(x, np.float64) @ total.T + (np.array(layer.linear.bias) if bias else 0)
+    np.testing.assert_allclose(np.array(layer(x)), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.array(layer.fuse()(x)), expected, rtol=1e-5, atol=1e-5)
+    packed = DoRALinear.from_base(nn.Linear(64, 3).to_quantized(bits=8))
+    packed.lora_b = 0.1 * mx.ones((8, 3))
+    assert near(packed.fuse(dequantize=True)(x), packed(x), 1e-5)
+    assert isinstance(packed.fuse(), nn.QuantizedLinear)
+
+
+def test_gradients_of_dora_take_the_lengths_as_constants():
+    layer = DoRALinear(6, 3, r=2, scale=0.5)
+    layer.linear.freeze()
+    layer.lora_b = mx.random.normal((2, 3), key=mx.random.key(1))
+    x = mx.random.normal((4, 6), key=mx.random.key(2))
+    _, gradients = nn.value_and_grad(layer, lambda x: (layer(x) ** 2).sum())(x)
+    w, a, c, m = (np.array(v, np.float64) for v in (layer.linear.weight, layer.lora_a, layer.lora_b, layer.m))
+    inputs = np.array(x, np.float64)
+    ratio = m / np.linalg.norm(w + 0.5 * (a @ c).T, axis=1)
+    before = inputs @ (w.T + 0.5 * a @ c)
+    g = 2 * before * ratio
+    np.testing.assert_allclose(np.array(gradients["m"]), (g * before * ratio / m).sum(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.array(gradients["lora_b"]), 0.5 * (inputs @ a).T @ (g * ratio), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.array(gradients["lora_a"]), 0.5 * inputs.T @ (g * ratio @ c.T), rtol=1e-4, atol=1e-5)
 
 
 def test_half_precision_layers_give_half_precision():
@@ -227,6 +263,13 @@ def test_what_is_not_possible_is_refused_and_changes_nothing(layers, config, mes
     with pytest.raises(ValueError, match=message):
         linear_to_lora_layers(model, layers, config)
     assert remove_lora_layers(model) == []
+
+
+def test_an_embedding_has_no_dora_form():
+    model = nn.Sequential(nn.Embedding(4, 4))
+    model.layers[0] = nn.Sequential(nn.Embedding(4, 4))
+    with pytest.raises(ValueError, match=r"layers\.0\.layers\.0 is Embedding, which has no DoRA form"):
+        linear_to_lora_layers(model, 1, {"keys": ["layers.0"]}, use_dora=True)
 
 
 def test_two_additions_on_one_layer_are_refused():

@@ -183,6 +183,24 @@ def test_a_resumed_run_gives_the_same_numbers_bit_for_bit(tmp_path, dropout):
         assert bool(mx.array_equal(a, b)), name
 
 
+def test_dora_trains_and_resumes(tmp_path):
+    def model():
+        made = small.make_model(3)
+        made.freeze()
+        mx.random.seed(11)
+        linear_to_lora_layers(made, 2, {"rank": 4, "scale": 4.0}, use_dora=True)
+        return made
+
+    whole, resumed = model(), model()
+    begin = evaluate(whole, ROWS)
+    train(whole, optimizers.Adam(1e-2), ROWS, iterations=12, batch_size=2, folder=tmp_path)
+    assert evaluate(whole, ROWS) < 0.9 * begin
+    train(resumed, optimizers.Adam(1e-2), ROWS, iterations=13, batch_size=2, folder=tmp_path, resume=True)
+    assert resumed.model.layers[2].self_attn.q_proj.m.shape == (64,)
+    with pytest.raises(ValueError, match="differ from the model's"):
+        train(tuned_model(), optimizers.Adam(1e-2), ROWS, iterations=14, batch_size=2, folder=tmp_path, resume=True)
+
+
 def test_an_interrupted_run_goes_on_from_its_last_save(tmp_path, monkeypatch):
     whole = tuned_model()
     train(whole, optimizers.Adam(1e-2), ROWS, iterations=6, batch_size=2)
