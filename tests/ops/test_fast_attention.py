@@ -66,6 +66,19 @@ def test_one_query_over_a_window_of_a_cache(dtype: str) -> None:
         assert np.max(np.abs(to_np(attention(q, keys, values)) - want)) <= TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("keys", [40, 2100])
+@pytest.mark.parametrize("seen", [0, 1, 33, 40])
+def test_keys_behind_the_last_that_a_mask_shows_change_nothing(seen: int, keys: int) -> None:
+    q, k, v = draw(2, 4, 2, 16), draw(2, 2, keys, 16), draw(2, 2, keys, 16)
+    masks = [mx.arange(keys) < seen, (mx.arange(keys) < seen) & (mx.arange(keys) % 3 != 1)]
+    bad = [mx.where(mx.arange(keys)[:, None] < seen, a, mx.nan) for a in (k, v)]
+    for mask in (*masks, mx.stack(masks), mx.stack([masks[1], masks[0]])):
+        got = to_np(attention(q, *bad, mask=mask))
+        short = mx.broadcast_to(mask, (2, keys))[:, :seen]
+        want = attend(to_np(q), to_np(k)[:, :, :seen], to_np(v)[:, :, :seen], np.array(short)) if seen else 0 * to_np(q)
+        assert np.max(np.abs(got - want)) <= 2e-6
+
+
 def test_memory_does_not_grow_with_the_product_of_the_lengths() -> None:
     q = draw(1, 1, 4096, 8)
     mx.eval(q)

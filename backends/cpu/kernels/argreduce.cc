@@ -5,6 +5,7 @@
  * the core has checked to be enough.
  */
 #include "elementwise.h"
+#include "gemv.h"
 #include "parallel.h"
 #include "reduce_plan.h"
 
@@ -105,7 +106,11 @@ void by_rows(const ReducePlan& plan, const T* input, uint32_t* output) {
                      X best{};
                      for (int64_t first = 0; first < n; first += block) {
                        int64_t count = n - first < block ? n - first : block;
-                       for (int64_t k = 0; k < count; k++) dense[k] = read(x[(first + k) * stride]);
+                       if constexpr (is_half<T>) {
+                         load_block<T, float>(x + first * stride, stride, count, dense);
+                       } else {
+                         for (int64_t k = 0; k < count; k++) dense[k] = read(x[(first + k) * stride]);
+                       }
                        int64_t at = find_extreme<Greater>(dense, count);
                        if (first == 0 || beats<Greater>(dense[at], best)) {
                          best = dense[at];

@@ -247,6 +247,21 @@ mlxc_error* run_split(const Pass<T>& pass, const mlxc_view* out, const mlxc_view
   return nullptr;
 }
 
+/* How many keys a mask lets any query see: those behind are left out. For few queries whose mask all heads
+ * share, as where a cache is not full yet; else all keys. */
+int64_t count_seen(const AttentionShape& s, const mlxc_view* mask) {
+  const bool shared = (s.batch == 1 || mask->strides[0] == 0) && (s.heads == 1 || mask->strides[1] == 0);
+  if (mask->dtype != MLXC_BOOL || s.queries > kFewRows || !shared) return s.keys;
+  int64_t seen = 0;
+  for (int64_t query = 0; query < s.queries; query++) {
+    const bool* row = data<const bool>(mask) + query * mask->strides[2];
+    int64_t end = s.keys;
+    while (end > seen && !row[(end - 1) * mask->strides[3]]) end--;
+    seen = std::max(seen, end);
+  }
+  return seen;
+}
+
 template <class T>
 mlxc_error* run_typed(const mlxc_kernel_call* call) {
   using X = ComputeOf<T>;
@@ -254,8 +269,9 @@ mlxc_error* run_typed(const mlxc_kernel_call* call) {
   const mlxc_view *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
   const mlxc_view *out = call->outputs[0], *total = call->outputs[1];
   const mlxc_view* sink_view = p->has_sinks ? call->inputs[p->has_mask ? 4 : 3] : nullptr;
-  const AttentionShape s(q, k, v);
+  AttentionShape s(q, k, v);
   if (s.batch * s.heads * s.queries == 0) return nullptr;
+  if (p->has_mask && !p->causal) s.keys = count_seen(s, call->inputs[3]);
   const Pass<T> pass{s,
                      q,
                      k,

@@ -89,13 +89,51 @@ MLXC_INLINE T sum_halves(const typename VectorOf<T, static_cast<int>(2 * sizeof.
   }
 }
 
+#if defined(__AVX512F__)
+/* The sums of four registers, which share most steps: (0 + 2) + (1 + 3) of every four lanes, then by halves.
+ */
+MLXC_INLINE void sum_four(const VectorIn<float>& a, const VectorIn<float>& b, const VectorIn<float>& c,
+                          const VectorIn<float>& d, float* out) {
+  using V = VectorIn<float>;
+  const auto pair = [](const V& x, const V& y) -> V {
+    return __builtin_shufflevector(x, y, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+           __builtin_shufflevector(x, y, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  };
+  const V near = pair(a, b), far = pair(c, d);
+  const V quads =
+      __builtin_shufflevector(near, far, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+      __builtin_shufflevector(near, far, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  const VectorOf<float, 32>::type halves =
+      __builtin_shufflevector(quads, quads, 0, 1, 2, 3, 4, 5, 6, 7) +
+      __builtin_shufflevector(quads, quads, 8, 9, 10, 11, 12, 13, 14, 15);
+  *reinterpret_cast<VectorOf<float, 16>::type*>(out) = __builtin_shufflevector(halves, halves, 0, 1, 2, 3) +
+                                                       __builtin_shufflevector(halves, halves, 4, 5, 6, 7);
+}
+#endif
+
 template <class T>
 MLXC_INLINE T sum_lanes(const VectorIn<T>& v) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>) {
+    float sums[4];
+    sum_four(v, v, v, v, sums);
+    return sums[0];
+  }
+#endif
   if constexpr (kLanes<T> == 4) {
     return (v[0] + v[2]) + (v[1] + v[3]);
   } else {
     return sum_halves<T>(v, std::make_integer_sequence<int64_t, kLanes<T> / 2>{});
   }
+}
+
+/* The same for R registers. */
+template <class T, int R>
+MLXC_INLINE void sum_registers(const VectorIn<T> (&v)[R], T (&out)[R]) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float> && R == 4) return sum_four(v[0], v[1], v[2], v[3], out);
+#endif
+  for (int r = 0; r < R; r++) out[r] = sum_lanes<T>(v[r]);
 }
 
 /* sums[r][m] = row r times vector m, all of n numbers. */
@@ -122,11 +160,15 @@ MLXC_NOINLINE void dot_tile(const S* rows, int64_t row, const T* x, int64_t x_ro
       for (int m = 0; m < M; m++) total[r][m] += part[r][m];
     }
   }
-  for (int r = 0; r < R; r++) {
-    for (int m = 0; m < M; m++) {
+  for (int m = 0; m < M; m++) {
+    V column[R];
+    T whole[R];
+    for (int r = 0; r < R; r++) column[r] = total[r][m];
+    sum_registers<T, R>(column, whole);
+    for (int r = 0; r < R; r++) {
       T rest = T(0);
       for (int64_t j = i; j < n; j++) rest += cast<T>(rows[r * row + j]) * x[m * x_row + j];
-      sums[r][m] = sum_lanes<T>(total[r][m]) + rest;
+      sums[r][m] = whole[r] + rest;
     }
   }
 }
@@ -148,7 +190,9 @@ MLXC_INLINE void dot_all(const S* rows, int64_t row, int64_t begin, int64_t end,
     int64_t m = 0;
     for (; m + kTileVectors <= count; m += kTileVectors)
       tile(r_tag, integral_constant<int, kTileVectors>{}, r, m);
-    for (; m < count; m++) tile(r_tag, integral_constant<int, 1>{}, r, m);
+    if (count - m == 3) return tile(r_tag, integral_constant<int, 3>{}, r, m);
+    if (count - m == 2) return tile(r_tag, integral_constant<int, 2>{}, r, m);
+    if (count - m == 1) tile(r_tag, integral_constant<int, 1>{}, r, m);
   };
   int64_t r = begin;
   if (count == 1) {

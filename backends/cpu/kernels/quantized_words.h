@@ -40,6 +40,11 @@ struct OrderedRows {
   size_t bytes(int64_t rows) const { return static_cast<size_t>(rows * (x_row + sum_row)) * sizeof(float); }
 };
 
+/* Whether the last words of a row, if they fill half a register at most, are halved: one half of their codes
+ * in the lower lanes, the other in the upper. */
+template <int Bits>
+constexpr bool kSplitsWords = Bits == 4 && kWords == 16;
+
 template <int Bits>
 MLXC_INLINE void order_row(const float* x, int64_t n, float* to) {
   constexpr int64_t codes = 32 / Bits, block = kWords * codes;
@@ -50,6 +55,15 @@ MLXC_INLINE void order_row(const float* x, int64_t n, float* to) {
     }
   }
   if (i == n) return;
+  if (kSplitsWords<Bits> && 2 * (n - i) <= block) {
+    for (int64_t j = 0; j < codes / 2; j++) {
+      for (int64_t lane = 0; lane < kWords; lane++) {
+        const int64_t from = i + lane % (kWords / 2) * codes + lane / (kWords / 2) * (codes / 2) + j;
+        to[i + j * kWords + lane] = from < n ? x[from] : 0.0f;
+      }
+    }
+    return;
+  }
   for (int64_t j = 0; j < codes; j++) {
     for (int64_t lane = 0; lane < kWords; lane++) {
       const int64_t from = i + lane * codes + j;
@@ -80,6 +94,18 @@ MLXC_INLINE void load_words(const uint8_t* from, int64_t count, WordLanes& to) {
   std::memcpy(&to, from, static_cast<size_t>(4 * count));
 #endif
 }
+
+#if defined(__AVX512F__)
+/* At most half a register of words: as they are in the lower lanes, their upper halves in the upper lanes. */
+template <int Bits>
+MLXC_INLINE void load_halves(const uint8_t* from, int64_t count, WordLanes& to) {
+  const __m256i words = _mm256_maskz_loadu_epi32(static_cast<__mmask8>((1u << count) - 1), from);
+  VectorOf<uint32_t, 32>::type lower;
+  std::memcpy(&lower, &words, sizeof(lower));
+  const auto upper = lower >> 16;
+  to = __builtin_shufflevector(lower, upper, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+#endif
 
 /* The lowest code of each word as a number. */
 template <QuantMode Mode, int Bits>
@@ -165,11 +191,9 @@ MLXC_NOINLINE void multiply_words(const QuantizedMatrix& w, int64_t first, const
       }
     }
     const int64_t words = count * lanes;
-    for (int64_t i = 0; i < words; i += kWords) {
-      WordLanes packed[R];
+    const auto add_codes = [&](WordLanes(&packed)[R], auto steps, const IntLanes& own) {
       FloatLanes part[R][M] = {};
-      for (int r = 0; r < R; r++) load_words(from + r * w.row_bytes() + 4 * i, words - i, packed[r]);
-      for (int64_t j = 0; j < codes; j++) {
+      for (int64_t j = 0; j < decltype(steps)::value; j++) {
         FloatLanes numbers[R];
         for (int r = 0; r < R; r++) {
           convert_codes<Mode, Bits>(packed[r], numbers[r]);
@@ -180,18 +204,42 @@ MLXC_NOINLINE void multiply_words(const QuantizedMatrix& w, int64_t first, const
           for (int r = 0; r < R; r++) part[r][k] = multiply_add<FloatLanes>(numbers[r], *at, part[r][k]);
         }
       }
-      x += codes * kWords;
-      const IntLanes own = place + static_cast<int32_t>(i >> shift);
+      x += decltype(steps)::value * kWords;
       for (int r = 0; r < R; r++) {
         FloatLanes scale;
         spread_scales(scales[r], own, scale);
         for (int k = 0; k < M; k++) total[r][k] = multiply_add<FloatLanes>(part[r][k], scale, total[r][k]);
       }
+    };
+    int64_t i = 0;
+    for (; i + kWords <= words || (i < words && (!kSplitsWords<Bits> || 2 * (words - i) > kWords));
+         i += kWords) {
+      WordLanes packed[R];
+      for (int r = 0; r < R; r++) load_words(from + r * w.row_bytes() + 4 * i, words - i, packed[r]);
+      add_codes(packed, std::integral_constant<int64_t, codes>{}, place + static_cast<int32_t>(i >> shift));
     }
+#if defined(__AVX512F__)
+    if constexpr (kSplitsWords<Bits>) {
+      if (i < words) {
+        WordLanes packed[R];
+        IntLanes own;
+        for (int64_t lane = 0; lane < kWords; lane++) {
+          own[lane] = static_cast<int32_t>((lane % (kWords / 2)) >> shift);
+        }
+        for (int r = 0; r < R; r++) load_halves<Bits>(from + r * w.row_bytes() + 4 * i, words - i, packed[r]);
+        add_codes(packed, std::integral_constant<int64_t, codes / 2>{},
+                  own + static_cast<int32_t>(i >> shift));
+      }
+    }
+#endif
     from += 4 * words;
   }
-  for (int r = 0; r < R; r++) {
-    for (int k = 0; k < M; k++) out[r][k] = sum_lanes<float>(total[r][k]);
+  for (int k = 0; k < M; k++) {
+    FloatLanes column[R];
+    float sums_of[R];
+    for (int r = 0; r < R; r++) column[r] = total[r][k];
+    sum_registers<float, R>(column, sums_of);
+    for (int r = 0; r < R; r++) out[r][k] = sums_of[r];
   }
 }
 

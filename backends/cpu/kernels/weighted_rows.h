@@ -37,7 +37,11 @@ template <class S, class T, int M>
 MLXC_NOINLINE void add_weighted_tile(const S* rows, int64_t row, int64_t count, const T* weights,
                                      int64_t weight_row, T* sums, int64_t sum_row, int64_t n) {
   constexpr int64_t W = kLanes<T>;
+#if defined(__AVX512F__) || defined(__aarch64__)
+  constexpr int wide = 4;
+#else
   constexpr int wide = M > 2 ? 2 : 4;
+#endif
   int64_t i = 0;
   for (; i + wide * W <= n; i += wide * W)
     add_weighted_strip<S, T, wide, M>(rows + i, row, count, weights, weight_row, sums + i, sum_row);
