@@ -219,3 +219,14 @@ def test_qq_linear_is_copied_in_both_states():
             assert repr(other) == repr(layer)
             assert mx.array_equal(other(mx.ones((1, 32))), layer(mx.ones((1, 32)))).item()
             assert other.train().weight.dtype == mx.float32
+
+
+def test_quantising_takes_one_key_a_layer_so_that_what_is_drawn_next_is_what_mlx_draws():
+    model = nn.Sequential(nn.Embedding(8, 64), nn.Linear(64, 64), nn.LayerNorm(64))
+    mx.random.seed(3)
+    nn.quantize(model)
+    after = mx.random.uniform(shape=(2,))
+    mx.random.seed(3)
+    for _ in range(2):
+        mx.random.normal((1,))
+    assert mx.array_equal(after, mx.random.uniform(shape=(2,))).item()

@@ -80,9 +80,8 @@ class _ShardedLinear(_Sharded):
 
     @classmethod
     def _from_linear(cls, linear_layer: Module, segments: Segments, group: mx.distributed.Group | None) -> Self:
-        layer = cls.__new__(cls)
-        Module.__init__(layer)
-        layer.group = group_or_all(group)
+        output_dims, input_dims = linear_layer.weight.shape
+        layer = cls(input_dims, output_dims, "bias" in linear_layer, group)
         layer._cut_from({name: linear_layer[name] for name in ("weight", "bias") if name in linear_layer}, segments)
         return layer.train(linear_layer.training)
 
@@ -241,15 +240,12 @@ class _QuantizedShardedLinear(_Sharded, _Packed):
 
     @classmethod
     def _from_quantized_linear(cls, old: Module, segments: Segments, group: mx.distributed.Group | None) -> Self:
-        layer = cls.__new__(cls)
-        Module.__init__(layer)
-        layer.group = group_or_all(group)
-        layer.group_size, layer.bits, layer.mode = old.group_size, old.bits, old.mode
+        group = group_or_all(group)
         names = ("weight", "scales", "biases", "bias")
-        _, columns = old._shape()
+        rows, columns = old._shape()
         if cls._kind == "sharded-to-all":
             # Places are features; the packed arrays have fewer columns, of which a process must get whole groups.
-            count = layer.group.size()
+            count = group.size()
             if not isinstance(segments, int):
                 segments = [Fraction(place, columns) if isinstance(place, int) else place for place in segments]
             if columns // count % old.group_size:
@@ -257,6 +253,7 @@ class _QuantizedShardedLinear(_Sharded, _Packed):
                     f"[{cls.__name__}] {columns} inputs in groups of {old.group_size} cannot be sharded across "
                     f"{count} devices"
                 )
+        layer = cls(columns, rows, False, old.group_size, old.bits, old.mode, group)
         layer._cut_from({name: old[name] for name in names if name in old}, segments)
         return layer.train(old.training).freeze()
 

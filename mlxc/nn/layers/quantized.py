@@ -156,8 +156,9 @@ class QuantizedLinear(_Packed):
             >>> nn.QuantizedLinear.from_linear(nn.Linear(64, 8, bias=False), bits=8)
             QuantizedLinear(input_dims=64, output_dims=8, bias=False, group_size=64, bits=8, mode=affine)
         """
-        layer = cls.__new__(cls)
-        Module.__init__(layer)
+        # Draws a weight that nobody computes, as MLX does: what is drawn afterwards is then the same.
+        output_dims, input_dims = linear_layer.weight.shape
+        layer = cls(input_dims, output_dims, False, group_size, bits, mode)
         layer._pack(linear_layer.weight, group_size, bits, mode)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
@@ -253,9 +254,7 @@ class QuantizedEmbedding(_Packed):
             >>> nn.QuantizedEmbedding.from_embedding(nn.Embedding(10, 64))
             QuantizedEmbedding(10, 64, group_size=64, bits=4, mode=affine)
         """
-        layer = cls.__new__(cls)
-        Module.__init__(layer)
-        layer.num_embeddings, layer.dims = embedding_layer.weight.shape
+        layer = cls(*embedding_layer.weight.shape, group_size, bits, mode)
         layer._pack(embedding_layer.weight, group_size, bits, mode)
         layer.train(embedding_layer.training)
         return layer.freeze()
@@ -393,8 +392,8 @@ class QQLinear(_Packed):
             >>> nn.QQLinear.from_linear(nn.Linear(64, 8, bias=False), mode="mxfp8")
             QQLinear(input_dims=64, output_dims=8, group_size=32, bits=8, mode=mxfp8)
         """
-        layer = cls.__new__(cls)
-        Module.__init__(layer)
+        output_dims, input_dims = linear_layer.weight.shape
+        layer = cls(input_dims, output_dims, group_size, bits, mode)
         layer._set_weight(linear_layer.weight, group_size, bits, mode)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
