@@ -38,6 +38,7 @@ def test_quantized_linear_multiplies_by_the_dequantised_weight(mode):
     weight = mx.dequantize(*packed, group_size=group, bits=bits, mode=mode, dtype=mx.float32)
     np.testing.assert_allclose(np.array(layer(x)), np.array(x @ weight.T + linear.bias), rtol=1e-4, atol=1e-5)
     assert names(layer.trainable_parameters()) == []
+    assert (layer.biases is None) == (mode != "affine")
 
 
 def test_a_new_quantized_linear_has_the_weight_that_linear_begins_with():

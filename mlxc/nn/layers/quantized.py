@@ -36,8 +36,7 @@ class _Packed(Module):
         self.group_size, self.bits = resolve_mode(type(self).__name__, group_size, bits, mode)
         self.mode = mode
         self.weight, self.scales, *biases = mx.quantize(weight, self.group_size, self.bits, mode)
-        if biases:
-            self.biases = biases[0]
+        self.biases = biases[0] if biases else None
 
     def _packing(self) -> str:
         return f"group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
