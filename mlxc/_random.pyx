@@ -11,9 +11,10 @@ from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_complex, is_floating, is_integer, to_dtype_or
 from mlxc._prim cimport (cast, dims, number, number_int, op_abs, op_add, op_argmax, op_argsort, op_astype, op_bitcast,
-                         op_erfinv, op_expand_dims, op_floor, op_greater_equal, op_less, op_less_equal, op_log,
-                         op_log1p, op_minimum, op_multiply, op_negative, op_nextafter, op_random_bits, op_remainder,
-                         op_right_shift, op_sign, op_squeeze, op_subtract, op_where, take_axis)
+                         op_cumsum, op_erfinv, op_expand_dims, op_floor, op_greater_equal, op_less, op_less_equal,
+                         op_log, op_log1p, op_minimum, op_multiply, op_negative, op_nextafter, op_random_bits,
+                         op_remainder, op_reshape, op_right_shift, op_sign, op_softmax, op_squeeze, op_subtract,
+                         op_sum, op_where, take_axis)
 from mlxc._random_key cimport pick_key
 from mlxc._truncated cimport draw_truncated
 
@@ -386,6 +387,29 @@ def bernoulli(p=0.5, shape=None, key=None, stream=None):
     return op_less(draw_unit(pick_key(key, s), sizes, MLXC_FLOAT32, s), chance, s)
 
 
+# Up to so many draws of one distribution are compared with all its probabilities; more are sorted among them.
+cdef Py_ssize_t FEW_DRAWS = 64
+
+
+cdef Array draw_by_inversion(Array key, Array logits, list shape, mlxc_stream* s):
+    """Indices of one distribution, where the running sum of its probabilities passes a uniform number, as in MLX."""
+    from mlxc._ops_sort import searchsorted
+
+    cdef Py_ssize_t n = mlxc_array_size(logits.h)
+    cdef mlxc_dtype dtype = mlxc_array_dtype(logits.h)
+    dtype = dtype if dtype == MLXC_FLOAT64 else MLXC_FLOAT32
+    cdef Array p = op_softmax(cast(op_reshape(logits, [n], s), dtype, s), [0], True, s)
+    cdef Array passed = op_cumsum(p, 0, False, True, s), u = draw_unit(key, shape, dtype, s), found
+    # The last sum may be below one by rounding; a number beyond it must not pick what has no probability.
+    cdef Array last = take_axis(passed, number_int(n - 1, MLXC_INT64), 0, s)
+    u = op_minimum(u, op_multiply(last, number(1 - 2.0**-23, dtype), s), s)
+    if math.prod(shape) > FEW_DRAWS:
+        found = searchsorted(passed, u, side="right")
+    else:
+        found = op_sum(op_less_equal(passed, op_expand_dims(u, -1, s), s), [len(shape)], False, s)
+    return op_minimum(cast(found, MLXC_UINT32, s), number_int(n - 1, MLXC_UINT32), s)
+
+
 def categorical(logits, axis=-1, shape=None, num_samples=None, key=None, stream=None):
     """Indices drawn from distributions given by unnormalised log-probabilities.
 
@@ -427,6 +451,9 @@ def categorical(logits, axis=-1, shape=None, num_samples=None, key=None, stream=
                              f"{tuple(wanted)}")
         place = len(wanted) + 1 + from_end
         sizes = wanted[:place] + [sizes[ax]] + wanted[place:]
+    wanted = sizes[:len(sizes) + from_end] + sizes[len(sizes) + from_end + 1:]
+    if wanted and math.prod(rest) == 1 and mlxc_array_size(x.h):
+        return draw_by_inversion(pick_key(key, s), x, wanted, s)
     noise = draw_gumbel(pick_key(key, s), tuple(sizes), mlxc_array_dtype(x.h), s)
     return op_argmax(op_add(x, noise, s), from_end, False, s)
 

@@ -12,6 +12,7 @@ import mlxc as mx
 
 KEY = mx.random.key(7)
 LOGITS = [[0.0, 1.0, 2.0], [0.5, 0.0, 0.0]]
+FIVE = [0.0, 1.0, 2.0, 0.5, -1.0]
 
 # What mlx 0.32.4 gives for the key 7 (split: the key 42).
 GOLDEN = {
@@ -39,6 +40,10 @@ GOLDEN = {
     "categorical": [0, 2, 0, 1, 0, 1, 0, 0],
     "categorical_plain": [2, 1],
     "categorical_axis_shape": [0, 1, 1, 0, 0, 0],
+    "categorical_of_one": [0, 2, 2, 1, 2, 4, 3, 3],
+    "categorical_of_one_row": [2],
+    "categorical_of_one_shape": [0, 1, 2, 2, 2, 2],
+    "categorical_scalar": [2],
     "permutation": [4, 6, 1, 2, 5, 7, 8, 3, 0, 9],
     "permutation_axis": [0, 1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10],
 }
@@ -63,6 +68,10 @@ DRAWS = {
     "categorical": lambda: mx.random.categorical(mx.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]), num_samples=4, key=KEY),
     "categorical_plain": lambda: mx.random.categorical(mx.array(LOGITS), key=KEY),
     "categorical_axis_shape": lambda: mx.random.categorical(mx.array(LOGITS), axis=0, shape=(2, 3), key=KEY),
+    "categorical_of_one": lambda: mx.random.categorical(mx.array(FIVE), num_samples=8, key=KEY),
+    "categorical_of_one_row": lambda: mx.random.categorical(mx.array([FIVE]), key=KEY),
+    "categorical_of_one_shape": lambda: mx.random.categorical(mx.array(FIVE), shape=(2, 3), key=KEY),
+    "categorical_scalar": lambda: mx.random.categorical(mx.array(FIVE), key=KEY),
     "permutation": lambda: mx.random.permutation(10, key=KEY),
     "permutation_axis": lambda: mx.random.permutation(mx.arange(12).reshape(3, 4), axis=1, key=KEY),
 }
@@ -176,6 +185,29 @@ def test_categorical_follows_the_probabilities():
     draws = np.array(mx.random.categorical(mx.log(mx.array(p)), num_samples=50000, key=KEY))
     counts = np.bincount(draws, minlength=3)
     assert stats.chisquare(counts, p * 50000).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("count", [5, 20000])
+def test_categorical_of_one_distribution_never_picks_what_has_no_probability(count):
+    # Masked logits at both ends, as language models have them, and many that are small.
+    logits = np.full(1000, -np.inf, np.float32)
+    logits[300:700] = np.random.default_rng(0).standard_normal(400) * 5
+    for seed in range(5):
+        for x in (mx.array(logits), mx.array(logits[None])):
+            draws = np.array(mx.random.categorical(x, num_samples=count, key=mx.random.key(seed)))
+            assert draws.min() >= 300 and draws.max() < 700
+    assert mx.random.categorical(mx.full((1, 4), mx.nan), key=KEY).item() < 4
+
+
+@pytest.mark.parametrize("count", [64, 50000])
+def test_categorical_of_one_distribution_follows_the_probabilities(count):
+    p = np.array([0.05, 0.25, 0.0, 0.7])
+    with np.errstate(divide="ignore"):
+        logits = mx.array(np.log(p))
+    draws = [np.array(mx.random.categorical(logits, num_samples=count, key=mx.random.key(i))) for i in range(20)]
+    counts = np.bincount(np.concatenate(draws), minlength=4)
+    assert counts[2] == 0
+    assert stats.chisquare(counts[[0, 1, 3]], p[[0, 1, 3]] * 20 * count).pvalue > 1e-4
 
 
 def test_bernoulli_takes_its_shape_from_p():
