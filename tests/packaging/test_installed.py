@@ -56,3 +56,18 @@ mx.eval(mx.ones(3) + 1)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how thread-local variables are placed on Linux")
+def test_import_works_after_another_library_has_used_the_variables_of_libstdcxx():
+    # After that they are outside of the static block, as they are after `import torch`.
+    code = """
+import ctypes
+try:
+    ctypes.c_void_p.in_dll(ctypes.CDLL("libstdc++.so.6"), "_ZSt15__once_callable").value
+except OSError:
+    pass
+import mlxc as mx
+print(mx.ones(3).sum().item())
+"""
+    assert run_python(code).strip() == "3.0"
