@@ -26,7 +26,7 @@ struct Attempt {
 };
 
 struct Registry {
-  std::mutex lock;  // held while a library is being loaded
+  std::mutex lock;               // held while a library is being loaded
   std::deque<Attempt> attempts;  // addresses stay, so that texts can be lent out
   std::vector<std::unique_ptr<Backend>> backends;
   std::atomic<Backend*> cpu{nullptr}, gpu{nullptr};
@@ -251,8 +251,9 @@ const mlxc_kernel* Backend::find_kernel(const mlxc_kernel_call& call) const {
 }
 
 void ensure_backends() {
-  // Not std::call_once: its thread-local variables are libstdc++'s, and with the initial-exec model they would have to
-  // be in the static block, where they are not if an earlier library has used them (PyTorch does).
+  // Not std::call_once: its thread-local variables are libstdc++'s, and with the initial-exec model they
+  // would have to be in the static block, where they are not if an earlier library has used them (PyTorch
+  // does).
   static const bool loaded = (load_all(registry()), true);
   static_cast<void>(loaded);
 }
