@@ -31,12 +31,15 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 /* x in the order of the codes, and its sums over groups. Rows are padded with zeros to whole registers of
  * codes, and sums to whole registers. */
 struct OrderedRows {
-  int64_t x_row, sum_row;
+  int64_t x_row, sum_row, groups, lanes; /* of a group: how many words it fills */
   float* x;
   float* sums;
 
   OrderedRows(int64_t inner, int bits, int64_t group_size)
-      : x_row(round_up(inner, kWords * 32 / bits)), sum_row(round_up(inner / group_size, kWords)) {}
+      : x_row(round_up(inner, kWords * 32 / bits)),
+        sum_row(round_up(inner / group_size, kWords)),
+        groups(inner / group_size),
+        lanes(group_size * bits / 32) {}
   size_t bytes(int64_t rows) const { return static_cast<size_t>(rows * (x_row + sum_row)) * sizeof(float); }
 };
 
@@ -136,30 +139,49 @@ MLXC_INLINE void spread_scales(const FloatLanes& scales, const IntLanes& place, 
 #endif
 }
 
-/* At most kWords scales from the `first` on as floats; lanes past `n` are zero. */
-MLXC_INLINE void load_scales(const QuantizedMatrix& w, const char* from, int64_t first, int64_t n,
-                             FloatLanes& to) {
+/* At most kWords numbers as floats; lanes past `n` are zero. */
+template <class S>
+MLXC_INLINE void load_some(const S* from, int64_t n, FloatLanes& to) {
 #if defined(__AVX512F__)
   const auto mask = static_cast<__mmask16>(n >= kWords ? 0xffffu : (1u << n) - 1);
-  if (w.scale_dtype == MLXC_FLOAT16) {
-    const auto bits = _mm256_maskz_loadu_epi16(mask, reinterpret_cast<const Half*>(from) + first);
-    to = (FloatLanes)_mm512_maskz_cvtph_ps(kAllLanes, bits);
-    return;
+  if constexpr (std::is_same_v<S, float>) {
+    to = (FloatLanes)_mm512_maskz_loadu_ps(mask, from);
+  } else {
+    const __m256i bits = _mm256_maskz_loadu_epi16(mask, from);
+    if constexpr (std::is_same_v<S, Half>) {
+      to = (FloatLanes)_mm512_maskz_cvtph_ps(kAllLanes, bits);
+    } else {
+      const __m512i wide = _mm512_maskz_cvtepu16_epi32(kAllLanes, bits);
+      to = (FloatLanes)_mm512_maskz_slli_epi32(kAllLanes, wide, 16);
+    }
   }
-  if (w.scale_dtype == MLXC_BFLOAT16) {
-    const auto bits = _mm256_maskz_loadu_epi16(mask, reinterpret_cast<const BFloat*>(from) + first);
-    to = (FloatLanes)_mm512_maskz_slli_epi32(kAllLanes, _mm512_maskz_cvtepu16_epi32(kAllLanes, bits), 16);
-    return;
-  }
-  if (w.scale_dtype == MLXC_FLOAT32) {
-    to = (FloatLanes)_mm512_maskz_loadu_ps(mask, reinterpret_cast<const float*>(from) + first);
-    return;
-  }
+#else
+  S room[kWords] = {};
+  std::memcpy(room, from, static_cast<size_t>(std::min(n, kWords)) * sizeof(S));
+  load_lanes<S, float>(room, to);
 #endif
-  float room[kWords] = {};
-  const float* numbers = read_scales<float>(w, from, first, n, room);
-  if (numbers != room) std::memcpy(room, numbers, static_cast<size_t>(n) * sizeof(float));
-  std::memcpy(&to, room, sizeof(to));
+}
+
+/* Scales or biases of R rows, `row` apart, from the `first` of the first row on. */
+template <int R>
+MLXC_INLINE void load_scales(const QuantizedMatrix& w, const char* from, int64_t first, int64_t row,
+                             int64_t n, FloatLanes (&to)[R]) {
+  const auto load = [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    const S* at = reinterpret_cast<const S*>(from) + first;
+    for (int r = 0; r < R; r++) load_some<S>(at + r * row, n, to[r]);
+  };
+  switch (w.scale_dtype) {
+    case MLXC_FLOAT16: return load(Tag<Half>{});
+    case MLXC_BFLOAT16: return load(Tag<BFloat>{});
+    case MLXC_FLOAT32: return load(Tag<float>{});
+    default: break;
+  }
+  for (int r = 0; r < R; r++) {
+    float room[kWords] = {};
+    read_scales<float>(w, from, first + r * row, std::min(n, kWords), room);
+    std::memcpy(&to[r], room, sizeof(room));
+  }
 }
 
 /* out[r][m] = row `first` + r of the matrix times row m of x. */
@@ -167,27 +189,30 @@ template <QuantMode Mode, int Bits, int R, int M>
 MLXC_NOINLINE void multiply_words(const QuantizedMatrix& w, int64_t first, const OrderedRows& rows, int64_t m,
                                   float (&out)[R][M]) {
   constexpr int64_t codes = 32 / Bits;
-  const int64_t lanes = w.group_size / codes, groups = w.groups();
-  int shift = 0; /* of the lanes of a group, a power of two */
-  while ((INT64_C(1) << shift) < lanes) shift++;
-  IntLanes place;
-  for (int64_t lane = 0; lane < kWords; lane++) place[lane] = static_cast<int32_t>(lane >> shift);
+  const int64_t lanes = rows.lanes, groups = rows.groups, row_bytes = w.row_bytes();
+  const int shift = __builtin_ctzll(static_cast<uint64_t>(lanes)); /* a power of two */
+  IntLanes place,
+      half_place; /* the group of each lane, and of each where the halves of words lie side by side */
+  for (int32_t lane = 0; lane < kWords; lane++) {
+    place[lane] = lane;
+    half_place[lane] = lane % (kWords / 2);
+  }
+  place >>= shift;
+  half_place >>= shift;
   const float* x = rows.x + m * rows.x_row;
   const float* sums = rows.sums + m * rows.sum_row;
-  const uint8_t* from = w.codes + first * w.row_bytes();
+  const uint8_t* from = w.codes + first * row_bytes;
   FloatLanes total[R][M] = {};
   for (int64_t g = 0; g < groups; g += kWords) {
     const int64_t count = std::min(kWords, groups - g);
     FloatLanes scales[R];
-    for (int r = 0; r < R; r++) {
-      load_scales(w, w.scales, (first + r) * groups + g, count, scales[r]);
-      if constexpr (Mode == QuantMode::affine) {
-        FloatLanes biases;
-        load_scales(w, w.biases, (first + r) * groups + g, count, biases);
-        for (int k = 0; k < M; k++) {
-          const auto* sum = reinterpret_cast<const FloatLanes*>(sums + k * rows.sum_row + g);
-          total[r][k] = multiply_add<FloatLanes>(biases, *sum, total[r][k]);
-        }
+    load_scales<R>(w, w.scales, first * groups + g, groups, count, scales);
+    if constexpr (Mode == QuantMode::affine) {
+      FloatLanes biases[R];
+      load_scales<R>(w, w.biases, first * groups + g, groups, count, biases);
+      for (int k = 0; k < M; k++) {
+        const auto* sum = reinterpret_cast<const FloatLanes*>(sums + k * rows.sum_row + g);
+        for (int r = 0; r < R; r++) total[r][k] = multiply_add<FloatLanes>(biases[r], *sum, total[r][k]);
       }
     }
     const int64_t words = count * lanes;
@@ -215,20 +240,16 @@ MLXC_NOINLINE void multiply_words(const QuantizedMatrix& w, int64_t first, const
     for (; i + kWords <= words || (i < words && (!kSplitsWords<Bits> || 2 * (words - i) > kWords));
          i += kWords) {
       WordLanes packed[R];
-      for (int r = 0; r < R; r++) load_words(from + r * w.row_bytes() + 4 * i, words - i, packed[r]);
+      for (int r = 0; r < R; r++) load_words(from + r * row_bytes + 4 * i, words - i, packed[r]);
       add_codes(packed, std::integral_constant<int64_t, codes>{}, place + static_cast<int32_t>(i >> shift));
     }
 #if defined(__AVX512F__)
     if constexpr (kSplitsWords<Bits>) {
       if (i < words) {
         WordLanes packed[R];
-        IntLanes own;
-        for (int64_t lane = 0; lane < kWords; lane++) {
-          own[lane] = static_cast<int32_t>((lane % (kWords / 2)) >> shift);
-        }
-        for (int r = 0; r < R; r++) load_halves<Bits>(from + r * w.row_bytes() + 4 * i, words - i, packed[r]);
+        for (int r = 0; r < R; r++) load_halves<Bits>(from + r * row_bytes + 4 * i, words - i, packed[r]);
         add_codes(packed, std::integral_constant<int64_t, codes / 2>{},
-                  own + static_cast<int32_t>(i >> shift));
+                  half_place + static_cast<int32_t>(i >> shift));
       }
     }
 #endif
