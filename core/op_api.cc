@@ -38,14 +38,13 @@ class InputList {
   std::vector<mlxc_array*> inputs_;
 };
 
-void record_c(int op, mlxc_array* const* inputs, size_t n_inputs, const void* params, mlxc_stream* stream,
+void record_c(int op, mlxc_array* const* inputs, size_t n_inputs, void* params, mlxc_stream* stream,
               mlxc_array** const* outs) {
   const int n_outputs = op_table[op].n_outputs;
   for (int i = 0; i < n_outputs; i++)
     if (!outs[i]) fail(MLXC_ERROR_VALUE, op_table[op].name, ": the pointer for the result is NULL");
   SmallArray<Node*, 2> made(n_outputs);
-  record_nodes(op, inputs, static_cast<int>(n_inputs), params, reinterpret_cast<Stream*>(stream),
-               made.data());
+  record_own(op, inputs, static_cast<int>(n_inputs), params, reinterpret_cast<Stream*>(stream), made.data());
   for (int i = 0; i < n_outputs; i++) *outs[i] = made[i];
 }
 

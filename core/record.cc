@@ -21,11 +21,10 @@ namespace {
 constexpr size_t max_params = 1024;
 constexpr int inline_inputs = 8;
 
-// What infer works on: copies of the input pointers and of the parameters.
+// What infer works on: copies of the input pointers.
 struct Scratch {
   Node* inputs[inline_inputs];
   std::vector<Node*> many;
-  alignas(8) char params[max_params];
 };
 
 void check_inputs(const OpInfo& info, Node* const* inputs, int n) {
@@ -129,6 +128,12 @@ Array output_of(Node* multi, int index) {
 
 void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params, Stream* stream,
                   Node** outputs) {
+  alignas(8) char copy[max_params];
+  if (op_table[op].params_size) std::memcpy(copy, params, op_table[op].params_size);
+  record_own(op, inputs, n_inputs, copy, stream, outputs);
+}
+
+void record_own(int op, Node* const* inputs, int n_inputs, void* params, Stream* stream, Node** outputs) {
   const OpInfo& info = op_table[op];
   check_inputs(info, inputs, n_inputs);
   // Casts and broadcasts that the shape rule records belong to the op's own stream.
@@ -155,8 +160,7 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
     rec.inputs = scratch.many.data();
   }
   for (int i = 0; i < n_inputs; i++) rec.inputs[i] = inputs[i];
-  if (info.params_size) std::memcpy(scratch.params, params, info.params_size);
-  rec.params = scratch.params;
+  rec.params = params;
   rec.out.resize(info.n_outputs);
   info.infer(rec);
   const OutSpec& out = rec.out[0];

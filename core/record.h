@@ -22,6 +22,8 @@ std::vector<Array> record_run(int op, std::span<const Array> inputs, std::span<c
 // The same for either; new references are stored in outputs. A null stream is the current one.
 void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params, Stream* stream,
                   Node** outputs);
+// The same, where the caller is done with the parameters: the shape rule works on them in place.
+void record_own(int op, Node* const* inputs, int n_inputs, void* params, Stream* stream, Node** outputs);
 // a + b of a caller that is done with them. It counts no references, which is much of what recording costs.
 Array add_given(Array a, Array b);
 // Output `index` of the node of an op with several outputs.

@@ -19,7 +19,7 @@ from mlxc._indexing cimport get_item, set_item
 from mlxc._matmul cimport matmul_any
 from mlxc._printing cimport format_array
 from mlxc._readout cimport read_bytes, read_item, read_list
-from mlxc._scalar cimport (KIND_BOOL, KIND_FLOAT, KIND_INT, KIND_NONE, plain_number, scalar_array,
+from mlxc._scalar cimport (KIND_BOOL, KIND_FLOAT, KIND_INT, KIND_NONE, constant_array, plain_number, scalar_array,
                            scalar_kind, weak_dtype)
 from mlxc._typename cimport document_method, name_type, set_new, set_type_attribute
 
@@ -64,7 +64,7 @@ cdef Array as_operand(object value, mlxc_dtype other):
     if kind == KIND_NONE:
         return wrap(convert(value, -1, False))
     value = plain_number(value, kind)
-    return wrap(scalar_array(value, kind, weak_dtype(value, kind, other)))
+    return wrap(constant_array(value, kind, weak_dtype(value, kind, other)))
 
 
 cdef Array apply_unary(unary_fn fn, object a, mlxc_stream* stream):
@@ -114,7 +114,7 @@ cdef Array as_comparand(object value, mlxc_dtype other):
     low = 0 if is_unsigned(other) else -(1 << (bits - 1))
     high = (1 << (bits if is_unsigned(other) else bits - 1)) - 1
     if low <= value <= high:
-        return wrap(scalar_array(value, kind, other))
+        return wrap(constant_array(value, kind, other))
     # Floats as infinite as the number is, next to the dtype: all that a comparison asks is the side.
     return wrap(scalar_array(float("inf") if value > 0 else float("-inf"), KIND_FLOAT, MLXC_FLOAT32))
 

@@ -119,6 +119,8 @@ cdef extern from "mlxc/array.h" nogil:
     mlxc_error* mlxc_array_from_int(int64_t value, mlxc_dtype dtype, mlxc_array** out)
     mlxc_error* mlxc_array_from_uint(uint64_t value, mlxc_dtype dtype, mlxc_array** out)
     mlxc_error* mlxc_array_from_double(double value, mlxc_dtype dtype, mlxc_array** out)
+    mlxc_error* mlxc_constant_int(int64_t value, mlxc_dtype dtype, mlxc_array** out)
+    mlxc_error* mlxc_constant_double(double value, mlxc_dtype dtype, mlxc_array** out)
     mlxc_error* mlxc_array_from_complex(double re, double im, mlxc_dtype dtype, mlxc_array** out)
 
     int32_t mlxc_array_ndim(const mlxc_array* array)

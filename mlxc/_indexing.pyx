@@ -3,15 +3,13 @@
 # Called by Array's [] and by ArrayAt. A key becomes a plan with one entry an axis of the array (after
 # None and boolean scalars have added axes): a slice, an integer or an index array. Ints are checked at
 # once; index arrays are checked by the kernels when they run. Without index arrays a read is a view.
-from libc.string cimport memset
-
 from mlxc._array cimport Array, binary_fn, rebind, wrap
 from mlxc._capi cimport *
 from mlxc._convert cimport convert
 from mlxc._dtype cimport is_integer
 from mlxc._error cimport check
 from mlxc._mask cimport find_true
-from mlxc._scalar cimport KIND_BOOL, KIND_INT, KIND_NONE, plain_number, scalar_array, scalar_kind
+from mlxc._scalar cimport KIND_BOOL, KIND_INT, KIND_NONE, constant_array, plain_number, scalar_kind
 
 cdef extern from "Python.h":
     int PyIndex_Check(object)
@@ -119,13 +117,13 @@ cdef int add_array(Plan* plan, list arrays, Array index, int64_t n) except -1:
     add_full(plan, n)
     plan.kind[i] = ARRAY
     plan.n_arrays += 1
-    arrays[i] = index
+    arrays.append(index)
     return 0
 
 
 cdef Array number_array(int64_t value):
     cdef mlxc_array* out = NULL
-    check(mlxc_array_from_int(value, MLXC_INT32 if value <= 2147483647 else MLXC_INT64, &out))
+    check(mlxc_constant_int(value, MLXC_INT32 if value <= 2147483647 else MLXC_INT64, &out))
     return wrap(out)
 
 
@@ -147,12 +145,17 @@ cdef int check_mask(Array mask, const int64_t* shape, int axis) except -1:
     return 0
 
 
+cdef inline void start_plan(Plan* plan) noexcept:
+    plan.ndim = plan.n_new = plan.n_arrays = 0
+    plan.has_integers = plan.partial = plan.separated = False
+
+
 cdef int make_plan(mlxc_array* h, list items, Plan* plan, list arrays) except -1:
-    """Fills the plan; arrays[i] is the index array of axis i of the plan, where it has one."""
+    """Fills the plan; `arrays` gets the index arrays, in the order of their axes."""
     cdef int ndim = mlxc_array_ndim(h), taken = 0, axis = 0, i, _k
     cdef const int64_t* shape = mlxc_array_shape(h)
     cdef bint has_ellipsis = False, has_advanced = False, is_advanced, ended = False, began = False
-    memset(plan, 0, sizeof(Plan))
+    start_plan(plan)
     for item in items:
         taken += axes_taken(item)
         if item is Ellipsis:
@@ -165,7 +168,6 @@ cdef int make_plan(mlxc_array* h, list items, Plan* plan, list arrays) except -1
         raise IndexError(f"too many indices: the array has {ndim} axes, {taken} are indexed")
     if len(items) > 32 or ndim + len(items) > 64:
         raise IndexError(f"too many indices: {len(items)} for an array of {ndim} axes")
-    arrays.extend([None] * 64)
     for item in items:
         is_advanced = has_advanced and (type(item) is Array or type(item) is bool or is_plain_integer(item))
         if is_advanced and ended:
@@ -234,8 +236,7 @@ cdef bint plan_basic(mlxc_array* h, object key, Plan* plan) except -1:
             return False
     if taken > ndim:
         raise IndexError(f"too many indices: the array has {ndim} axes, {taken} are indexed")
-    plan.ndim = plan.n_new = plan.n_arrays = 0
-    plan.has_integers = plan.partial = plan.separated = False
+    start_plan(plan)
     for k in range(n_items):
         item = items[k]
         if type(item) is int:
@@ -300,7 +301,7 @@ cdef int index_lists(Plan* plan, list arrays, mlxc_array** handles, int32_t* axe
     cdef int i, n = 0
     for i in range(plan.ndim):
         if plan.kind[i] == ARRAY:
-            handles[n] = (<Array>arrays[i]).h
+            handles[n] = (<Array>arrays[n]).h
             axes[n] = i
             n += 1
     return n
@@ -319,16 +320,13 @@ cdef int axes_before(Plan* plan) noexcept:
 cdef int broadcast_indices(Plan* plan, list arrays, int64_t* shape) except -1:
     """The shape of the index arrays together; returns how many axes it has."""
     cdef int32_t n = 0
-    cdef int i
-    for i in range(plan.ndim):
-        if plan.kind[i] == ARRAY:
-            index = <Array>arrays[i]
-            try:
-                check(mlxc_broadcast_shapes(n, shape, mlxc_array_ndim((<Array>index).h),
-                                            mlxc_array_shape((<Array>index).h), &n, shape))
-            except ValueError:
-                shapes = [k.shape for k in arrays if k is not None]
-                raise IndexError(f"index arrays of shapes {shapes} do not broadcast together") from None
+    cdef Array index
+    for index in arrays:
+        try:
+            check(mlxc_broadcast_shapes(n, shape, mlxc_array_ndim(index.h), mlxc_array_shape(index.h), &n, shape))
+        except ValueError:
+            shapes = [k.shape for k in arrays]
+            raise IndexError(f"index arrays of shapes {shapes} do not broadcast together") from None
     return n
 
 
@@ -369,7 +367,7 @@ cdef Array get_item(Array a, object key):
     cdef Py_ssize_t first, stop, by
     cdef int32_t zero = 0
     cdef int i, ndim = mlxc_array_ndim(h)
-    # The two common keys, an int and a slice of the first axis, go straight to the op.
+    # The common keys, an int, a slice or index array of the first axis, go straight to the op.
     if ndim > 0 and (type(key) is int or type(key) is slice):
         for i in range(ndim):
             start[i] = 0
@@ -388,6 +386,9 @@ cdef Array get_item(Array a, object key):
         start[0] = first if length[0] > 0 else 0
         step[0] = by if length[0] > 1 else 1
         check(mlxc_slice(h, start, ndim, step, ndim, length, ndim, NULL, &out))
+        return wrap(out)
+    if type(key) is Array and ndim > 0 and is_integer(mlxc_array_dtype((<Array>key).h)):
+        check(mlxc_gather(h, &(<Array>key).h, 1, &zero, 1, NULL, &out))
         return wrap(out)
     if plan_basic(h, key, &plan):
         return read_plan(a, &plan, None)
@@ -410,7 +411,7 @@ cdef Array to_value(object value, mlxc_dtype dtype):
     kind = scalar_kind(value)
     if kind != KIND_NONE:
         value = plain_number(value, kind)
-        return wrap(scalar_array(value, kind, dtype))
+        return wrap(constant_array(value, kind, dtype))
     return wrap(convert(value, dtype, True))
 
 
@@ -498,12 +499,12 @@ cdef Array scatter_value(Array window, Array value, Plan* plan, list arrays, int
     cdef mlxc_array* out = NULL
     ndim = result_shape(plan, arrays, shape)
     value = fit_value(value, ndim, shape)
-    check(mlxc_broadcast_to(value.h, shape, ndim, NULL, &out))
-    value = wrap(out)
     n = index_lists(plan, arrays, handles, axes)
     n_index = broadcast_indices(plan, arrays, index_shape)
     before = axes_before(plan)
     if before > 0 and n_index > 0:
+        check(mlxc_broadcast_to(value.h, shape, ndim, NULL, &out))
+        value = wrap(out)
         for i in range(ndim):
             order[i] = before + i if i < n_index else i - n_index if i < n_index + before else i
         check(mlxc_transpose(value.h, order, ndim, NULL, &out))

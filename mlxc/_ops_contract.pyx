@@ -1,13 +1,13 @@
 # Products of matrices and tensors: matmul and what is made of it. einsum has a file of its own, _einsum.pyx, and
 # convolutions theirs, _ops_conv.pyx.
-from mlxc._args cimport to_axis, to_int
+from mlxc._args cimport Axes, Shape, to_axes, to_axis, to_int
 from mlxc._array cimport Array, as_array, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._error cimport check
 from mlxc._matmul cimport matmul_any
-from mlxc._prim cimport (cast, dims, number, op_add, op_conjugate, op_expand_dims, op_matmul, op_multiply, op_reshape,
-                         op_squeeze, op_transpose, operands, promote, ravel)
+from mlxc._prim cimport (cast, dims, number, op_add, op_conjugate, op_expand_dims, op_matmul, op_multiply, op_squeeze,
+                         op_transpose, operands, promote, ravel, reshaped, transposed, with_axis)
 
 __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
@@ -98,7 +98,11 @@ def inner(a, b, /, *, stream=None):
     cdef Array u = x, v = y
     if mlxc_array_ndim(u.h) == 0 or mlxc_array_ndim(v.h) == 0:
         return op_multiply(u, v, s)
-    return contract(u, v, [mlxc_array_ndim(u.h) - 1], [mlxc_array_ndim(v.h) - 1], "inner", s)
+    cdef Axes last_u, last_v
+    last_u.n = last_v.n = 1
+    last_u.v[0] = mlxc_array_ndim(u.h) - 1
+    last_v.v[0] = mlxc_array_ndim(v.h) - 1
+    return contract(u, v, &last_u, &last_v, "inner", s)
 
 
 def outer(a, b, /, *, stream=None):
@@ -119,7 +123,7 @@ def outer(a, b, /, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     x, y = operands(a, b)
-    return op_multiply(op_expand_dims(ravel(x, s), 1, s), op_expand_dims(ravel(y, s), 0, s), s)
+    return op_multiply(with_axis(ravel(x, s), 1, s), with_axis(ravel(y, s), 0, s), s)
 
 
 def vecdot(a, b, /, *, axis=-1, stream=None):
@@ -155,25 +159,68 @@ def vecdot(a, b, /, *, axis=-1, stream=None):
     return op_squeeze(u, (-2, -1), s)
 
 
-cdef Array contract(Array a, Array b, list axes_a, list axes_b, str name, mlxc_stream* s):
+cdef bint in_order(Axes* order) noexcept:
+    cdef int32_t i
+    for i in range(order.n):
+        if order.v[i] != i:
+            return False
+    return True
+
+
+cdef Array as_matrix(Array a, Axes* order, int64_t rows, int64_t columns, mlxc_stream* s):
+    """The array with its axes in this order, as a matrix."""
+    cdef Shape shape
+    if not in_order(order):
+        a = transposed(a, order, s)
+    if order.n == 2 and mlxc_array_dim(a.h, 0) == rows and mlxc_array_dim(a.h, 1) == columns:
+        return a
+    shape.n = 2
+    shape.v[0], shape.v[1] = rows, columns
+    return reshaped(a, &shape, s)
+
+
+cdef Array contract(Array a, Array b, Axes* axes_a, Axes* axes_b, str name, mlxc_stream* s):
     """Sum of products over pairs of axes: one matrix product of the arrays with those axes brought together."""
-    cdef list shape_a = dims(a), shape_b = dims(b)
-    cdef list summed = [shape_a[i] for i in axes_a]
-    if summed != [shape_b[i] for i in axes_b]:
-        raise ValueError(f"[{name}] the axes {axes_a} and {axes_b} of the shapes {tuple(shape_a)} and {tuple(shape_b)} "
-                         "differ in size")
-    cdef list free_a = [i for i in range(len(shape_a)) if i not in axes_a]
-    cdef list free_b = [i for i in range(len(shape_b)) if i not in axes_b]
-    cdef object rows = 1, inner_size = 1, columns = 1
-    for i in free_a:
-        rows *= shape_a[i]
-    for i in free_b:
-        columns *= shape_b[i]
-    for n in summed:
-        inner_size *= n
-    cdef Array left = op_reshape(op_transpose(a, free_a + axes_a, s), (rows, inner_size), s)
-    cdef Array right = op_reshape(op_transpose(b, axes_b + free_b, s), (inner_size, columns), s)
-    return op_reshape(op_matmul(left, right, s), [shape_a[i] for i in free_a] + [shape_b[i] for i in free_b], s)
+    cdef int32_t left = mlxc_array_ndim(a.h), right = mlxc_array_ndim(b.h), i
+    cdef uint64_t in_a = 0, in_b = 0
+    cdef Axes order_a, order_b
+    cdef Shape shape
+    cdef int64_t rows = 1, columns = 1, inner_size = 1
+    order_a.n = order_b.n = shape.n = 0
+    for i in range(axes_a.n):
+        if mlxc_array_dim(a.h, axes_a.v[i]) != mlxc_array_dim(b.h, axes_b.v[i]):
+            raise ValueError(f"[{name}] the axes {[axes_a.v[k] for k in range(axes_a.n)]} and "
+                             f"{[axes_b.v[k] for k in range(axes_b.n)]} of the shapes {tuple(dims(a))} and "
+                             f"{tuple(dims(b))} differ in size")
+        in_a |= <uint64_t>1 << axes_a.v[i]
+        in_b |= <uint64_t>1 << axes_b.v[i]
+        inner_size *= mlxc_array_dim(a.h, axes_a.v[i])
+        order_b.v[i] = axes_b.v[i]
+    order_b.n = axes_b.n
+    if left + right - 2 * axes_a.n > MLXC_MAX_NDIM:
+        raise ValueError(f"[{name}] the result would have more than {MLXC_MAX_NDIM} axes")
+    for i in range(left):
+        if not in_a >> i & 1:
+            order_a.v[order_a.n] = i
+            order_a.n += 1
+            shape.v[shape.n] = mlxc_array_dim(a.h, i)
+            rows *= shape.v[shape.n]
+            shape.n += 1
+    for i in range(axes_a.n):
+        order_a.v[order_a.n] = axes_a.v[i]
+        order_a.n += 1
+    for i in range(right):
+        if not in_b >> i & 1:
+            order_b.v[order_b.n] = i
+            order_b.n += 1
+            shape.v[shape.n] = mlxc_array_dim(b.h, i)
+            columns *= shape.v[shape.n]
+            shape.n += 1
+    cdef Array out = op_matmul(as_matrix(a, &order_a, rows, inner_size, s),
+                               as_matrix(b, &order_b, inner_size, columns, s), s)
+    if shape.n == 2 and shape.v[0] == rows and shape.v[1] == columns:
+        return out
+    return reshaped(out, &shape, s)
 
 
 def tensordot(a, b, /, axes=2, *, stream=None):
@@ -199,20 +246,42 @@ def tensordot(a, b, /, axes=2, *, stream=None):
     cdef mlxc_stream* s = to_stream(stream)
     cdef int32_t left = mlxc_array_ndim(x.h), right = mlxc_array_ndim(y.h)
     cdef int64_t n
+    cdef int32_t i
+    cdef Axes first, second
+    cdef uint64_t in_x = 0, in_y = 0
+    cdef bint good
     if isinstance(axes, (list, tuple)):
         if len(axes) != 2:
             raise ValueError(f"[tensordot] axes is a number or a pair of lists, got {axes}")
-        first, second = [list(side) if isinstance(side, (list, tuple)) else [side] for side in axes]
-        axes_a, axes_b = [to_axis(i, left) for i in first], [to_axis(i, right) for i in second]
+        to_axes(axes[0], &first)
+        to_axes(axes[1], &second)
+        good = first.n == second.n and first.n >= 0
+        for i in range(first.n):
+            first.v[i] = to_axis(first.v[i], left)
+            in_x |= <uint64_t>1 << first.v[i]
+        for i in range(second.n):
+            second.v[i] = to_axis(second.v[i], right)
+            in_y |= <uint64_t>1 << second.v[i]
+        if not good or count_bits(in_x) != first.n or count_bits(in_y) != second.n:
+            raise ValueError(f"[tensordot] axes {axes} must name equally many axes, none of them twice")
     else:
         n = to_int(axes, "axes")
         if not 0 <= n <= min(left, right):
             raise ValueError(f"[tensordot] cannot sum over {n} axes of the shapes {tuple(dims(x))} and "
                              f"{tuple(dims(y))}")
-        axes_a, axes_b = list(range(left - n, left)), list(range(n))
-    if len(axes_a) != len(axes_b) or len(set(axes_a)) != len(axes_a) or len(set(axes_b)) != len(axes_b):
-        raise ValueError(f"[tensordot] axes {axes} must name equally many axes, none of them twice")
-    return contract(x, y, axes_a, axes_b, "tensordot", s)
+        first.n = second.n = <int32_t>n
+        for i in range(first.n):
+            first.v[i] = left - first.n + i
+            second.v[i] = i
+    return contract(x, y, &first, &second, "tensordot", s)
+
+
+cdef int count_bits(uint64_t mask) noexcept:
+    cdef int n = 0
+    while mask:
+        mask &= mask - 1
+        n += 1
+    return n
 
 
 def kron(a, b, *, stream=None):
@@ -232,11 +301,18 @@ def kron(a, b, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     x, y = operands(a, b)
-    cdef list left = dims(x), right = dims(y), apart_a = [], apart_b = []
-    left = [1] * (len(right) - len(left)) + left
-    right = [1] * (len(left) - len(right)) + right
-    for m, n in zip(left, right):
-        apart_a += [m, 1]
-        apart_b += [1, n]
-    out = op_multiply(op_reshape(x, apart_a, s), op_reshape(y, apart_b, s), s)
-    return op_reshape(out, [m * n for m, n in zip(left, right)], s)
+    cdef Array u = x, v = y
+    cdef int32_t left = mlxc_array_ndim(u.h), right = mlxc_array_ndim(v.h), n = max(left, right), i
+    cdef int64_t rows, columns
+    cdef Shape apart_u, apart_v, shape
+    if 2 * n > MLXC_MAX_NDIM:
+        raise ValueError(f"[kron] takes arrays of at most {MLXC_MAX_NDIM // 2} axes, got {n}")
+    apart_u.n = apart_v.n = 2 * n
+    shape.n = n
+    for i in range(n):
+        rows = mlxc_array_dim(u.h, i - n + left) if i >= n - left else 1
+        columns = mlxc_array_dim(v.h, i - n + right) if i >= n - right else 1
+        apart_u.v[2 * i], apart_u.v[2 * i + 1] = rows, 1
+        apart_v.v[2 * i], apart_v.v[2 * i + 1] = 1, columns
+        shape.v[i] = rows * columns
+    return reshaped(op_multiply(reshaped(u, &apart_u, s), reshaped(v, &apart_v, s), s), &shape, s)

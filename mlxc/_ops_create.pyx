@@ -2,16 +2,18 @@
 # The default dtype is float32, as everywhere; `device=` is the array API standard's word for `stream=`.
 from libc.math cimport ceil, isfinite
 
-from mlxc._args cimport to_int
+from mlxc._args cimport Shape, to_int
 from mlxc._array cimport Array, as_array, as_operand, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_complex, is_integer, to_dtype_or
+from mlxc._error cimport check
 from mlxc._scalar cimport KIND_FLOAT, KIND_NONE, plain_number, scalar_array, scalar_kind
 from mlxc._prim cimport (cast, count_up, dims, number, op_add, op_arange, op_astype, op_broadcast_to, op_contiguous,
-                         op_equal, op_full, op_greater_equal, op_multiply, op_reshape, op_slice_update, op_where)
+                         op_equal, op_full, op_greater_equal, op_multiply, op_slice_update, op_where, reshaped,
+                         stretched)
 from mlxc._dtype import float32
-from mlxc._ops_shape import broadcast_shapes, diagonal
+from mlxc._ops_shape import diagonal
 
 __all__ = ["arange", "diag", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace", "meshgrid",
            "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like"]
@@ -344,17 +346,23 @@ def eye(n, m=None, k=0, dtype=float32, *, stream=None, device=None):
     """
     cdef mlxc_stream* s = pick_stream(stream, device)
     cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_FLOAT32)
-    rows, columns = place_grids(n, n if m is None else m, k, s)
+    rows, columns = argument_grids(n, n if m is None else m, k, s)
     return op_astype(op_equal(rows, columns, s), own, s)
 
 
-cdef tuple place_grids(object n, object m, object k, mlxc_stream* s):
+cdef tuple place_grids(int64_t rows, int64_t columns, int64_t k, mlxc_stream* s):
     """Row numbers plus k as a column, and column numbers as a row."""
-    cdef int64_t rows = to_int(n, "the number of rows"), columns = to_int(m, "the number of columns")
+    cdef Shape column
     if rows < 0 or columns < 0:
         raise ValueError(f"a matrix cannot have the shape {(rows, columns)}")
-    cdef Array i = op_reshape(op_arange(to_int(k, "k"), 1, rows, MLXC_INT64, s), (rows, 1), s)
-    return i, op_reshape(count_up(columns, MLXC_INT64, s), (1, columns), s)
+    column.n = 2
+    column.v[0], column.v[1] = rows, 1
+    return reshaped(op_arange(k, 1, rows, MLXC_INT64, s), &column, s), count_up(columns, MLXC_INT64, s)
+
+
+cdef tuple argument_grids(object n, object m, object k, mlxc_stream* s):
+    cdef int64_t rows = to_int(n, "the number of rows"), columns = to_int(m, "the number of columns")
+    return place_grids(rows, columns, to_int(k, "k"), s)
 
 
 def identity(n, dtype=float32, *, stream=None):
@@ -402,7 +410,7 @@ def tri(n, m=None, k=0, dtype=None, *, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_FLOAT32)
-    rows, columns = place_grids(n, n if m is None else m, k, s)
+    rows, columns = argument_grids(n, n if m is None else m, k, s)
     return op_astype(op_greater_equal(rows, columns, s), own, s)
 
 
@@ -454,10 +462,10 @@ cdef Array keep_triangle(Array x, int64_t k, bint lower, str name, mlxc_stream* 
     cdef int32_t ndim = mlxc_array_ndim(x.h)
     if ndim < 2:
         raise ValueError(f"[{name}] takes an array of at least two dimensions, got shape {tuple(dims(x))}")
-    cdef Array zero = number(0, mlxc_array_dtype(x.h)), rows, columns, mask
+    cdef Array rows, columns, mask
     rows, columns = place_grids(mlxc_array_dim(x.h, ndim - 2), mlxc_array_dim(x.h, ndim - 1), k, s)
     mask = op_greater_equal(rows, columns, s) if lower else op_greater_equal(columns, rows, s)
-    return op_where(mask, x, zero, s)
+    return op_where(mask, x, number(0, mlxc_array_dtype(x.h)), s)
 
 
 def meshgrid(*arrays, sparse=False, indexing="xy", stream=None):
@@ -483,18 +491,25 @@ def meshgrid(*arrays, sparse=False, indexing="xy", stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef list found = [as_array(a) for a in arrays], out = []
-    cdef int32_t n = <int32_t>len(found), i, place
+    cdef int32_t n = <int32_t>len(found), i, k, place
+    cdef Shape shape, common
+    if n > MLXC_MAX_NDIM:
+        raise ValueError(f"[meshgrid] makes arrays of at most {MLXC_MAX_NDIM} axes, got {n} vectors")
+    shape.n = common.n = n
     if indexing not in ("xy", "ij"):
         raise ValueError(f"[meshgrid] indexing is 'xy' or 'ij', not {indexing!r}")
     for i in range(n):
         if mlxc_array_ndim((<Array>found[i]).h) > 1:
             raise ValueError(f"[meshgrid] takes arrays of one dimension, got shape {tuple(dims(found[i]))}")
         place = 1 - i if indexing == "xy" and n > 1 and i < 2 else i
-        out.append(op_reshape(found[i], [1] * place + [-1] + [1] * (n - 1 - place), s))
+        for k in range(n):
+            shape.v[k] = 1
+        shape.v[place] = mlxc_array_size((<Array>found[i]).h)
+        out.append(reshaped(found[i], &shape, s))
+        common.v[place] = shape.v[place]
     if sparse:
         return tuple(out)
-    shape = broadcast_shapes(*[dims(x) for x in out])
-    return tuple([op_broadcast_to(x, shape, s) for x in out])
+    return tuple([stretched(x, &common, s) for x in out])
 
 
 def diag(a, /, k=0, *, stream=None):
@@ -525,7 +540,18 @@ def diag(a, /, k=0, *, stream=None):
         raise ValueError(f"[diag] takes an array of one or two dimensions, got shape {tuple(dims(x))}")
     length = mlxc_array_size(x.h)
     size = length + (offset if offset > 0 else -offset)
-    cdef Array out = fill((size * size,), 0, mlxc_array_dtype(x.h), s)
+    cdef Shape shape
+    cdef mlxc_array* out = NULL
+    cdef Array flat = number(0, mlxc_array_dtype(x.h)), square
+    shape.n = 1
+    shape.v[0] = size * size
+    check(mlxc_full(flat.h, shape.v, 1, s, &out))
+    square = wrap(out)
     if length:
-        out = op_slice_update(out, x, (offset if offset > 0 else -offset * size,), (size + 1,), (length,), s)
-    return op_reshape(out, (size, size), s)
+        offset = offset if offset > 0 else -offset * size
+        shape.v[0] = size + 1
+        check(mlxc_slice_update(square.h, x.h, &offset, 1, shape.v, 1, &length, 1, s, &out))
+        square = wrap(out)
+    shape.n = 2
+    shape.v[0] = shape.v[1] = size
+    return reshaped(square, &shape, s)

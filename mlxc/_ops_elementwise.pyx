@@ -8,8 +8,8 @@ from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_complex, is_inexact, to_dtype
 from mlxc._mask cimport find_true
 from mlxc._prim cimport (alias, cast, dims, float_dtype, number, number_int, op_abs, op_add, op_all, op_astype,
-                         op_bitcast, op_contiguous, op_divide, op_divmod, op_equal, op_greater, op_imag, op_isfinite,
-                         op_isinf, op_isnan, op_less_equal, op_logical_and, op_logical_or, op_maximum, op_minimum,
+                         op_bitcast, op_contiguous, op_divide, op_divmod, op_equal, op_full, op_greater, op_imag,
+                         op_isfinite, op_isinf, op_isnan, op_less_equal, op_logical_and, op_logical_or, op_maximum, op_minimum,
                          op_multiply, op_not_equal, op_real, op_remainder, op_rint, op_stop_gradient, op_subtract,
                          op_where, operands, promote)
 
@@ -376,7 +376,7 @@ def array_equal(a, b, equal_nan=False, stream=None):
     x, y = operands(a, b)
     cdef Array u = x, v = y
     if dims(u) != dims(v):
-        return number(0, MLXC_BOOL)
+        return op_full(number(0, MLXC_BOOL), (), s)
     cdef Array same = op_equal(u, v, s)
     if equal_nan:
         same = op_logical_or(same, op_logical_and(op_isnan(u, s), op_isnan(v, s), s), s)

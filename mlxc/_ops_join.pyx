@@ -1,14 +1,17 @@
 # Functions that join, cut, repeat and reorder along axes: concatenate, stack, split, repeat, tile, pad, roll, flip.
 # They are made of slices, broadcasts, gathers and concatenate, and keep the rules of NumPy's functions of these names.
-from mlxc._args cimport to_axis, to_int
-from mlxc._array cimport Array, as_array, as_operand
+from libc.string cimport memcmp
+
+from mlxc._args cimport Shape, to_axis, to_int, to_shape
+from mlxc._array cimport Array, as_array, as_operand, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_integer
+from mlxc._error cimport check
 from mlxc._prim cimport (alias, array_list, axis_list, cast, count_up, dims, need_values, number_int, op_arange,
-                         op_broadcast_to, op_concatenate, op_cumsum, op_expand_dims, op_maximum, op_min, op_minimum,
-                         op_pad, op_remainder, op_reshape,
-                         op_slice, op_squeeze, op_subtract, ravel, slice_axis, take_axis)
+                         op_broadcast_to, op_concatenate, op_cumsum, op_maximum, op_min, op_minimum, op_remainder,
+                         op_reshape, op_slice, op_subtract, ravel, read_shape, reshaped, slice_axis, stretched,
+                         take_axis, with_axis, without_axis)
 
 __all__ = ["concat", "concatenate", "flip", "pad", "repeat", "roll", "split", "stack", "tile", "unstack"]
 
@@ -70,12 +73,24 @@ def stack(arrays, axis=0, *, stream=None):
         raise ValueError("[stack] needs at least one array")
     if axis is None:
         axis = 0
-    cdef list shape = dims(found[0])
+    cdef Array first = found[0], x
+    cdef int32_t ndim = mlxc_array_ndim(first.h), i
+    cdef Shape shape
     for x in found:
-        if dims(x) != shape:
-            raise ValueError(f"[stack] all arrays must have the same shape, got {tuple(shape)} and {tuple(dims(x))}")
-    cdef int32_t ax = to_axis(axis, <int32_t>len(shape) + 1)
-    return op_concatenate([op_expand_dims(x, ax, s) for x in found], ax, s)
+        if mlxc_array_ndim(x.h) != ndim or memcmp(mlxc_array_shape(x.h), mlxc_array_shape(first.h),
+                                                  ndim * sizeof(int64_t)):
+            raise ValueError(f"[stack] all arrays must have the same shape, got {tuple(dims(first))} and "
+                             f"{tuple(dims(x))}")
+    cdef int32_t ax = to_axis(axis, ndim + 1)
+    if ax == ndim or ndim == MLXC_MAX_NDIM:
+        return op_concatenate([with_axis(a, ax, s) for a in found], ax, s)
+    # Joined along the axis behind the new one, which then is split in two.
+    read_shape(first, &shape)
+    for i in range(ndim, ax, -1):
+        shape.v[i] = shape.v[i - 1]
+    shape.v[ax] = len(found)
+    shape.n = ndim + 1
+    return reshaped(op_concatenate(found, ax, s), &shape, s)
 
 
 def unstack(x, /, *, axis=0, stream=None):
@@ -99,7 +114,7 @@ def unstack(x, /, *, axis=0, stream=None):
     cdef Array a = as_array(x)
     cdef mlxc_stream* s = to_stream(stream)
     cdef int32_t ax = to_axis(axis, mlxc_array_ndim(a.h))
-    return tuple([op_squeeze(slice_axis(a, ax, i, 1, 1, s), ax, s) for i in range(mlxc_array_dim(a.h, ax))])
+    return tuple([without_axis(slice_axis(a, ax, i, 1, 1, s), ax, s) for i in range(mlxc_array_dim(a.h, ax))])
 
 
 # An axis of size 0 divides into any number of parts; more than this many is surely a mistake.
@@ -130,20 +145,22 @@ def split(a, /, indices_or_sections, axis=0, *, stream=None):
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
     cdef int32_t ax = to_axis(axis, mlxc_array_ndim(x.h))
-    cdef int64_t size = mlxc_array_dim(x.h, ax), parts
-    cdef list cuts = [0], out = []
+    cdef int64_t size = mlxc_array_dim(x.h, ax), parts, begin = 0, end, i
+    cdef list out = []
     if isinstance(indices_or_sections, (list, tuple)):
         for cut in indices_or_sections:
-            place = to_int(cut, "a place to split at")
-            cuts.append(min(max(place + size if place < 0 else place, 0), size))
-        cuts.append(size)
-    else:
-        parts = to_int(indices_or_sections, "the number of parts")
-        if parts <= 0 or size % parts or parts > max(size, <int64_t>MOST_PARTS):
-            raise ValueError(f"[split] axis {axis} of size {size} cannot be split into {parts} equal parts")
-        cuts = [size // parts * i for i in range(parts + 1)]
-    for begin, end in zip(cuts, cuts[1:]):
-        out.append(slice_axis(x, ax, begin if end > begin else 0, max(end - begin, 0), 1, s))
+            end = to_int(cut, "a place to split at")
+            end = min(max(end + size if end < 0 else end, 0), size)
+            out.append(slice_axis(x, ax, begin if end > begin else 0, max(end - begin, 0), 1, s))
+            begin = end
+        out.append(slice_axis(x, ax, begin if size > begin else 0, size - begin, 1, s))
+        return out
+    parts = to_int(indices_or_sections, "the number of parts")
+    if parts <= 0 or size % parts or parts > max(size, <int64_t>MOST_PARTS):
+        raise ValueError(f"[split] axis {axis} of size {size} cannot be split into {parts} equal parts")
+    size //= parts
+    for i in range(parts):
+        out.append(slice_axis(x, ax, i * size, size, 1, s))
     return out
 
 
@@ -183,9 +200,21 @@ def repeat(array, repeats, axis=None, *, stream=None):
     times = to_int(repeats, "repeats")
     if times < 0:
         raise ValueError(f"[repeat] repeats must not be negative, got {times}")
-    cdef list shape = dims(x)
-    x = op_broadcast_to(op_expand_dims(x, ax + 1, s), shape[:ax + 1] + [times] + shape[ax + 1:], s)
-    return op_reshape(x, shape[:ax] + [shape[ax] * times] + shape[ax + 1:], s)
+    cdef Shape shape
+    cdef int32_t i
+    read_shape(x, &shape)
+    for i in range(shape.n, ax + 1, -1):
+        shape.v[i] = shape.v[i - 1]
+    shape.n += 1
+    if shape.n > MLXC_MAX_NDIM:
+        raise ValueError(f"[repeat] takes an array of at most {MLXC_MAX_NDIM - 1} axes")
+    shape.v[ax + 1] = times
+    x = stretched(with_axis(x, ax + 1, s), &shape, s)
+    shape.v[ax] *= times
+    for i in range(ax + 1, shape.n - 1):
+        shape.v[i] = shape.v[i + 1]
+    shape.n -= 1
+    return reshaped(x, &shape, s)
 
 
 cdef Array repeat_each(Array x, Array repeats, int32_t axis, mlxc_stream* s):
@@ -229,23 +258,34 @@ def tile(a, reps, /, *, stream=None):
     """
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
-    cdef list times = [to_int(n, "reps") for n in (reps if isinstance(reps, (list, tuple)) else (reps,))]
-    cdef list shape = dims(x), apart = [], wide = [], joined = []
-    if min(times, default=0) < 0:
-        raise ValueError(f"[tile] reps must not be negative, got {reps}")
-    shape = [1] * (len(times) - len(shape)) + shape
-    times = [1] * (len(shape) - len(times)) + times
-    if all(n == 1 for n in times):
-        return op_reshape(x, shape, s)
-    # Only axes that are repeated get a second axis, as there is a limit on how many an array has.
-    for size, n in zip(shape, times):
-        if n != 1:
-            apart.append(1)
-            wide.append(n)
-        apart.append(size)
-        wide.append(size)
-        joined.append(size * n)
-    return op_reshape(op_broadcast_to(op_reshape(x, apart, s), wide, s), joined, s)
+    cdef int32_t ndim = mlxc_array_ndim(x.h), n, i
+    cdef int64_t size, count
+    cdef Shape times, apart, wide, joined
+    cdef const int64_t* sizes = mlxc_array_shape(x.h)
+    to_shape(reps, &times)
+    n = max(ndim, times.n)
+    apart.n = wide.n = 0
+    joined.n = n
+    for i in range(n):
+        size = sizes[i - n + ndim] if i >= n - ndim else 1
+        count = times.v[i - n + times.n] if i >= n - times.n else 1
+        if count < 0:
+            raise ValueError(f"[tile] reps must not be negative, got {reps}")
+        # Only axes that are repeated get a second axis, as there is a limit on how many an array has.
+        if apart.n + (count != 1) >= MLXC_MAX_NDIM:
+            raise ValueError(f"[tile] an array of {ndim} axes has too many to be repeated along {times.n} axes")
+        if count != 1:
+            apart.v[apart.n] = 1
+            wide.v[apart.n] = count
+            apart.n += 1
+        apart.v[apart.n] = size
+        wide.v[apart.n] = size
+        apart.n += 1
+        joined.v[i] = size * count
+    wide.n = apart.n
+    if apart.n == n:
+        return reshaped(x, &joined, s)
+    return reshaped(stretched(reshaped(x, &apart, s), &wide, s), &joined, s)
 
 
 def flip(a, /, axis=None, *, stream=None):
@@ -297,6 +337,24 @@ def roll(a, /, shift, axis=None, *, stream=None):
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
     cdef int32_t ndim = mlxc_array_ndim(x.h)
+    cdef Shape shape
+    if isinstance(shift, (list, tuple)) or isinstance(axis, (list, tuple)):
+        return roll_axes(x, shift, axis, s)
+    if axis is not None:
+        return alias_of(roll_axis(x, to_axis(axis, ndim), to_int(shift, "shift"), s), x)
+    if ndim == 1:
+        return alias_of(roll_axis(x, 0, to_int(shift, "shift"), s), x)
+    read_shape(x, &shape)
+    return reshaped(roll_axis(ravel(x, s), 0, to_int(shift, "shift"), s), &shape, s)
+
+
+cdef Array alias_of(Array out, Array x):
+    """What is returned is never the argument itself."""
+    return alias(x) if out is x else out
+
+
+cdef Array roll_axes(Array x, object shift, object axis, mlxc_stream* s):
+    cdef int32_t ndim = mlxc_array_ndim(x.h)
     cdef list shifts = [to_int(n, "shift") for n in (shift if isinstance(shift, (list, tuple)) else (shift,))]
     if axis is None:
         return op_reshape(roll_axis(ravel(x, s), 0, sum(shifts), s), dims(x), s)
@@ -313,32 +371,49 @@ def roll(a, /, shift, axis=None, *, stream=None):
 
 
 cdef Array roll_axis(Array x, int32_t axis, object shift, mlxc_stream* s):
-    cdef object size = mlxc_array_dim(x.h, axis)
-    cdef int64_t n = shift % size if size else 0
+    cdef int64_t size = mlxc_array_dim(x.h, axis), n = shift % <object>size if size else 0
     if n == 0:
         return x
     return op_concatenate([slice_axis(x, axis, size - n, n, 1, s), slice_axis(x, axis, 0, size - n, 1, s)], axis, s)
 
 
-cdef list pad_pairs(object width, int32_t ndim):
-    """The (before, after) widths of each axis."""
+cdef int read_pair(object pair, int64_t* low, int64_t* high) except -1:
+    """(before, after), or a sequence of one number for both; 1 for a sequence of another length."""
+    if not 1 <= len(pair) <= 2:
+        return 1
+    low[0] = to_int(pair[0], "pad_width")
+    high[0] = to_int(pair[len(pair) - 1], "pad_width")
+    return 0
+
+
+cdef int pad_widths(object width, int32_t ndim, Shape* low, Shape* high) except -1:
+    """The widths before and behind each axis."""
+    cdef int32_t i, n = 0
+    cdef bint good = True, nested = False
     if not isinstance(width, (list, tuple)):
-        width = (width,)
-    cdef list pairs
-    if all(isinstance(w, (list, tuple)) for w in width):
-        pairs = [tuple(w) if len(w) == 2 else (w[0], w[0]) if len(w) == 1 else () for w in width]
-    elif len(width) == 1:
-        pairs = [(width[0], width[0])]
+        low.v[0] = high.v[0] = to_int(width, "pad_width")
+        n = 1
     else:
-        pairs = [tuple(width)]
-    if len(pairs) == 1:
-        pairs = pairs * ndim
-    if len(pairs) != ndim or any(len(p) != 2 for p in pairs):
+        nested = True
+        for part in width:
+            nested = nested and isinstance(part, (list, tuple))
+        n = <int32_t>len(width) if nested else 1
+        good = n == ndim or n == 1
+        if good and nested:
+            for i in range(n):
+                good = good and read_pair(width[i], &low.v[i], &high.v[i]) == 0
+        elif good:
+            good = read_pair(width, &low.v[0], &high.v[0]) == 0
+    if not good:
         raise ValueError(f"[pad] pad_width {width} is no number, no pair, and no list of {ndim} pairs")
-    pairs = [(to_int(low, "pad_width"), to_int(high, "pad_width")) for low, high in pairs]
-    if any(low < 0 or high < 0 for low, high in pairs):
-        raise ValueError(f"[pad] widths must not be negative, got {width}")
-    return pairs
+    low.n = high.n = ndim
+    for i in range(n, ndim):
+        low.v[i] = low.v[0]
+        high.v[i] = high.v[0]
+    for i in range(ndim):
+        if low.v[i] < 0 or high.v[i] < 0:
+            raise ValueError(f"[pad] widths must not be negative, got {width}")
+    return 0
 
 
 cdef Array pad_places(str mode, int64_t size, int64_t low, int64_t high, mlxc_stream* s):
@@ -381,18 +456,22 @@ def pad(a, pad_width, mode="constant", constant_values=0, *, stream=None):
     cdef Array x = as_array(a), value
     cdef mlxc_stream* s = to_stream(stream)
     cdef int32_t ndim = mlxc_array_ndim(x.h), axis
-    cdef list pairs = pad_pairs(pad_width, ndim) if ndim else []
+    cdef Shape low, high
+    cdef mlxc_array* out = NULL
+    low.n = high.n = 0
+    if ndim:
+        pad_widths(pad_width, ndim, &low, &high)
     if mode not in ("constant", "edge", "reflect", "symmetric"):
         raise ValueError(f"[pad] mode is 'constant', 'edge', 'reflect' or 'symmetric', not {mode!r}")
     if mode == "constant":
         value = cast(as_operand(constant_values, mlxc_array_dtype(x.h)), mlxc_array_dtype(x.h), s)
-        return op_pad(x, value, [low for low, _ in pairs], [high for _, high in pairs], s)
+        check(mlxc_pad(x.h, value.h, low.v, ndim, high.v, ndim, s, &out))
+        return wrap(out)
     for axis in range(ndim):
-        low, high = pairs[axis]
         size = mlxc_array_dim(x.h, axis)
-        if low == 0 and high == 0:
+        if low.v[axis] == 0 and high.v[axis] == 0:
             continue
         if size == 0:
             raise ValueError(f"[pad] axis {axis} is empty and cannot be extended in mode {mode!r}")
-        x = take_axis(x, pad_places(mode, size, low, high, s), axis, s)
+        x = take_axis(x, pad_places(mode, size, low.v[axis], high.v[axis], s), axis, s)
     return alias(x)

@@ -6,9 +6,9 @@ from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport is_complex, to_dtype, to_dtype_or
 from mlxc._error cimport check
-from mlxc._prim cimport (axis_list, cast, dims, float_dtype, merge_axes_last, number, op_argmax, op_argmin,
-                         op_conjugate, op_divide, op_equal, op_isnan, op_mean, op_multiply, op_not_equal, op_real,
-                         op_reshape, op_softmax, op_sort, op_sqrt, op_subtract, op_sum, op_where, ravel, slice_axis)
+from mlxc._prim cimport (axis_list, axis_mask, cast, dims, float_dtype, merge_axes_last, number, op_argmax, op_argmin,
+                         op_conjugate, op_divide, op_equal, op_isnan, op_multiply, op_not_equal, op_real, op_reshape,
+                         op_softmax, op_sort, op_sqrt, op_subtract, op_sum, op_where, ravel, slice_axis)
 from mlxc._ops_shape import diagonal
 
 import builtins
@@ -343,24 +343,36 @@ def softmax(a, /, axis=None, *, precise=False, stream=None):
     return op_softmax(as_array(a), axis, precise, to_stream(stream))
 
 
+cdef Array reduced(reduce_fn fn, Array x, Axes* axes, bint keepdims, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(fn(x.h, axes.v, axes.n, keepdims, s, &out))
+    return wrap(out)
+
+
 cdef Array variance(Array x, object axis, bint keepdims, object ddof, object correction, mlxc_stream* s):
     """Mean square distance from the mean, in two passes, of float32 at least; in that dtype."""
     cdef mlxc_dtype dtype = mlxc_array_dtype(x.h)
-    cdef list shape = dims(x)
-    cdef object count = 1
-    for i in axis_list(axis, mlxc_array_ndim(x.h)):
-        count *= shape[i]
-    cdef double free = builtins.max(count - (ddof if correction is None else correction), 0)
+    cdef object lost = ddof if correction is None else correction
+    cdef Axes axes
+    cdef uint64_t mask
+    cdef int64_t count = 1
+    cdef int32_t i
+    axis_mask(axis, mlxc_array_ndim(x.h), &axes, &mask)
     # Squares of half-precision numbers overflow early.
     if dtype == MLXC_FLOAT16 or dtype == MLXC_BFLOAT16:
         dtype = MLXC_FLOAT32
     x = cast(x, float_dtype(dtype), s)
-    cdef Array gap = op_subtract(x, op_mean(x, axis, True, s), s), square
+    cdef Array gap = op_subtract(x, reduced(mlxc_mean, x, &axes, True, s), s), square, total
     if is_complex(mlxc_array_dtype(x.h)):
         square = op_real(op_multiply(gap, op_conjugate(gap, s), s), s)
     else:
         square = op_multiply(gap, gap, s)
-    cdef Array total = op_sum(square, axis, keepdims, s)
+    if lost == 0:
+        return reduced(mlxc_mean, square, &axes, keepdims, s)
+    for i in range(axes.n):
+        count *= mlxc_array_dim(x.h, axes.v[i])
+    cdef double free = builtins.max(count - lost, 0)
+    total = reduced(mlxc_sum, square, &axes, keepdims, s)
     return op_divide(total, number(free, mlxc_array_dtype(total.h)), s)
 
 
@@ -421,6 +433,8 @@ def std(a, /, axis=None, keepdims=False, ddof=0, *, correction=None, stream=None
     cdef Array x = as_array(a)
     cdef mlxc_stream* s = to_stream(stream)
     cdef Array v = variance(x, axis, keepdims, ddof, correction, s)
+    if not mlxc_array_is_traced(v.h):
+        return narrow_as(op_sqrt(v, s), x, s)
     # The root has no derivative at 0: there the root of 1 is taken, and thrown away.
     cdef Array zero = number(0, mlxc_array_dtype(v.h)), at_zero = op_equal(v, zero, s)
     cdef Array safe = op_where(at_zero, number(1, mlxc_array_dtype(v.h)), v, s)

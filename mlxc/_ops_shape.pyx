@@ -1,13 +1,15 @@
 # Functions that give the elements of an array another shape or order of axes: reshape, transpose, broadcast and
 # their kin. Most are views, so they cost no copy. Joining and cutting is in _ops_join.pyx.
-from mlxc._args cimport to_axis, to_int
-from mlxc._array cimport Array, as_array
+from mlxc._args cimport Axes, Shape, to_axes, to_axis, to_int
+from mlxc._array cimport Array, as_array, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._error import AxisError
+from mlxc._error cimport check
 from mlxc._prim cimport (alias, count_up, dims, need_values, number_int, op_add, op_broadcast_to, op_expand_dims,
-                         op_gather,
-                         op_multiply, op_reshape, op_slice, op_squeeze, op_transpose, ravel)
+                         op_gather, op_multiply, op_reshape, op_squeeze, op_transpose, ravel, reshaped, stretched,
+                         transposed)
+
+from mlxc._error import AxisError
 
 __all__ = ["as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
            "broadcast_to", "diagonal", "expand_dims", "flatten", "matrix_transpose", "moveaxis", "permute_dims",
@@ -70,21 +72,27 @@ def flatten(a, /, start_axis=0, end_axis=-1, *, stream=None):
         (2, 12)
     """
     cdef Array x = as_array(a)
-    cdef mlxc_stream* s = to_stream(stream)
     cdef int64_t ndim = mlxc_array_ndim(x.h), first = to_int(start_axis, "start_axis")
-    cdef int64_t last = to_int(end_axis, "end_axis")
+    cdef int64_t last = to_int(end_axis, "end_axis"), i
+    cdef Shape shape
+    cdef const int64_t* sizes = mlxc_array_shape(x.h)
     if ndim == 0:
-        return op_reshape(x, (1,), s)
+        shape.n = 1
+        shape.v[0] = 1
+        return reshaped(x, &shape, to_stream(stream))
     first = max(first + ndim if first < 0 else first, 0)
     last = min(last + ndim if last < 0 else last, ndim - 1)
     if first > last or first >= ndim or last < 0:
         raise AxisError(f"[flatten] start_axis {start_axis} and end_axis {end_axis} name no axes of an array of "
                         f"{ndim} dimensions in this order")
-    cdef list shape = dims(x)
-    cdef object merged = 1
-    for size in shape[first:last + 1]:
-        merged *= size
-    return op_reshape(x, shape[:first] + [merged] + shape[last + 1:], s)
+    shape.n = <int32_t>(ndim - (last - first))
+    shape.v[first] = 1
+    for i in range(ndim):
+        if first <= i <= last:
+            shape.v[first] *= sizes[i]
+        else:
+            shape.v[i if i < first else i - (last - first)] = sizes[i]
+    return reshaped(x, &shape, to_stream(stream))
 
 
 def unflatten(a, /, axis, shape, *, stream=None):
@@ -107,19 +115,34 @@ def unflatten(a, /, axis, shape, *, stream=None):
         (2, 3, 4)
     """
     cdef Array x = as_array(a)
-    cdef int32_t ax = to_axis(axis, mlxc_array_ndim(x.h))
-    cdef list sizes = dims(x), new = [int(n) for n in shape]
-    cdef object known = 1, size = sizes[ax]
-    if not new:
+    cdef int32_t ndim = mlxc_array_ndim(x.h), ax = to_axis(axis, ndim), i, n, open_place = -1, n_open = 0
+    cdef object known = 1, size = mlxc_array_dim(x.h, ax)
+    cdef Shape out
+    cdef const int64_t* sizes = mlxc_array_shape(x.h)
+    cdef bint fits = True
+    cdef tuple parts = tuple(shape)
+    n = <int32_t>len(parts)
+    if n == 0:
         raise ValueError("[unflatten] shape must name at least one size")
-    for n in new:
-        known *= 1 if n == -1 else n
-    if new.count(-1) == 1 and known > 0 and size % known == 0:
-        new[new.index(-1)] = size // known
+    if n + ndim - 1 > MLXC_MAX_NDIM:
+        raise ValueError(f"[unflatten] an array has at most {MLXC_MAX_NDIM} axes, not {n + ndim - 1}")
+    out.n = n + ndim - 1
+    for i in range(ndim):
+        out.v[i if i <= ax else i + n - 1] = sizes[i]
+    for i in range(n):
+        out.v[ax + i] = to_int(parts[i], "a shape's size")
+        if out.v[ax + i] == -1:
+            open_place = ax + i
+            n_open += 1
+        else:
+            fits = fits and out.v[ax + i] >= 0
+            known *= out.v[ax + i]
+    if n_open == 1 and known > 0 and size % known == 0:
+        out.v[open_place] = size // known
         known = size
-    if known != size or min(new) < 0:
-        raise ValueError(f"[unflatten] axis {axis} of size {size} cannot be split into {tuple(shape)}")
-    return op_reshape(x, sizes[:ax] + new + sizes[ax + 1:], to_stream(stream))
+    if not fits or known != size or n_open > 1:
+        raise ValueError(f"[unflatten] axis {axis} of size {size} cannot be split into {parts}")
+    return reshaped(x, &out, to_stream(stream))
 
 
 def squeeze(a, /, axis=None, *, stream=None):
@@ -184,20 +207,36 @@ def moveaxis(a, /, source, destination, *, stream=None):
         (3, 4, 2)
     """
     cdef Array x = as_array(a)
-    cdef int32_t ndim = mlxc_array_ndim(x.h)
-    cdef list moved = [to_axis(i, ndim) for i in as_list(source)]
-    cdef list places = [to_axis(i, ndim) for i in as_list(destination)]
-    if len(moved) != len(places) or len(set(moved)) != len(moved) or len(set(places)) != len(places):
+    cdef int32_t ndim = mlxc_array_ndim(x.h), i, n
+    cdef Axes moved, places, order
+    to_axes(source, &moved)
+    to_axes(destination, &places)
+    if source is None or destination is None:
+        to_int(None, "an axis")
+    cdef uint64_t taken = 0, filled = 0
+    cdef bint good = moved.n == places.n
+    for i in range(moved.n):
+        moved.v[i] = to_axis(moved.v[i], ndim)
+        good = good and not taken >> moved.v[i] & 1
+        taken |= <uint64_t>1 << moved.v[i]
+    for i in range(places.n):
+        places.v[i] = to_axis(places.v[i], ndim)
+        good = good and not filled >> places.v[i] & 1
+        filled |= <uint64_t>1 << places.v[i]
+    if not good:
         raise ValueError(f"[moveaxis] source {source} and destination {destination} must name equally many axes, "
                          "none of them twice")
-    cdef list order = [i for i in range(ndim) if i not in moved]
-    for place, axis in sorted(zip(places, moved)):
-        order.insert(place, axis)
-    return op_transpose(x, order, to_stream(stream))
-
-
-cdef list as_list(object axes):
-    return list(axes) if isinstance(axes, (list, tuple)) else [axes]
+    order.n = ndim
+    for i in range(moved.n):
+        order.v[places.v[i]] = moved.v[i]
+    n = 0
+    for i in range(ndim):
+        if not taken >> i & 1:
+            while filled >> n & 1:
+                n += 1
+            order.v[n] = i
+            n += 1
+    return transposed(x, &order, to_stream(stream))
 
 
 def swapaxes(a, /, axis1, axis2, *, stream=None):
@@ -220,11 +259,12 @@ def swapaxes(a, /, axis1, axis2, *, stream=None):
         (4, 3, 2)
     """
     cdef Array x = as_array(a)
-    cdef int32_t ndim = mlxc_array_ndim(x.h), i = to_axis(axis1, ndim), j = to_axis(axis2, ndim)
-    cdef list order = list(range(ndim))
-    order[i] = j
-    order[j] = i
-    return op_transpose(x, order, to_stream(stream))
+    cdef int32_t ndim = mlxc_array_ndim(x.h), i = to_axis(axis1, ndim), j = to_axis(axis2, ndim), k
+    cdef Axes order
+    order.n = ndim
+    for k in range(ndim):
+        order.v[k] = j if k == i else i if k == j else k
+    return transposed(x, &order, to_stream(stream))
 
 
 def transpose(a, /, axes=None, *, stream=None):
@@ -245,10 +285,7 @@ def transpose(a, /, axes=None, *, stream=None):
         >>> mx.transpose(mx.zeros((2, 3, 4)), (1, 0, 2)).shape
         (3, 2, 4)
     """
-    cdef Array x = as_array(a)
-    if axes is None:
-        axes = list(range(mlxc_array_ndim(x.h)))[::-1]
-    return op_transpose(x, axes, to_stream(stream))
+    return op_transpose(as_array(a), axes, to_stream(stream))
 
 
 permute_dims = transpose
@@ -272,10 +309,9 @@ def matrix_transpose(a, /, *, stream=None):
         (5, 3, 2)
     """
     cdef Array x = as_array(a)
-    cdef int32_t ndim = mlxc_array_ndim(x.h)
-    if ndim < 2:
+    if mlxc_array_ndim(x.h) < 2:
         raise ValueError(f"[matrix_transpose] takes an array of at least two dimensions, got shape {tuple(dims(x))}")
-    return op_transpose(x, list(range(ndim - 2)) + [ndim - 1, ndim - 2], to_stream(stream))
+    return swapaxes(x, -2, -1, stream=stream)
 
 
 def broadcast_to(a, /, shape, *, stream=None):
@@ -317,10 +353,21 @@ def broadcast_arrays(*arrays, stream=None):
         >>> [x.shape for x in mx.broadcast_arrays(mx.zeros((2, 1)), mx.zeros(3))]
         [(2, 3), (2, 3)]
     """
-    cdef list found = [as_array(a) for a in arrays]
-    cdef mlxc_stream* s = to_stream(stream)
-    cdef tuple shape = broadcast_shapes(*[dims(x) for x in found])
-    return tuple([op_broadcast_to(x, shape, s) for x in found])
+    return stretch_all([as_array(a) for a in arrays], to_stream(stream))
+
+
+cdef tuple stretch_all(list arrays, mlxc_stream* s):
+    """The arrays broadcast to their common shape."""
+    cdef Shape shape
+    cdef mlxc_error* error
+    shape.n = 0
+    for x in arrays:
+        error = mlxc_broadcast_shapes(shape.n, shape.v, mlxc_array_ndim((<Array>x).h), mlxc_array_shape((<Array>x).h),
+                                      &shape.n, shape.v)
+        if error is not NULL:
+            mlxc_error_free(error)
+            broadcast_shapes(*[dims(y) for y in arrays])  # raises, naming all of them
+    return tuple([stretched(x, &shape, s) for x in arrays])
 
 
 def broadcast_shapes(*shapes):
@@ -452,14 +499,32 @@ def diagonal(a, offset=0, axis1=0, axis2=1, stream=None):
     cdef int32_t i = to_axis(axis1, ndim), j = to_axis(axis2, ndim)
     if i == j:
         raise ValueError(f"[diagonal] axis1 and axis2 are both axis {i}")
-    cdef list shape = dims(x), rest = [k for k in range(ndim) if k != i and k != j]
-    cdef int64_t rows = shape[i], columns = shape[j], k = to_int(offset, "offset")
-    cdef int64_t length = max(min(rows, columns - k) if k >= 0 else min(rows + k, columns), 0)
-    cdef int64_t start = (k if k >= 0 else -k * columns) if length else 0
-    cdef list outer = [shape[d] for d in rest]
-    cdef int32_t n = <int32_t>len(outer)
-    x = op_reshape(op_transpose(x, rest + [i, j], s), outer + [rows * columns], s)
-    return op_slice(x, [0] * n + [start], [1] * n + [columns + 1], outer + [length], s)
+    cdef const int64_t* sizes = mlxc_array_shape(x.h)
+    cdef int64_t rows = sizes[i], columns = sizes[j], k = to_int(offset, "offset")
+    cdef int64_t length = min(rows, columns - k) if k >= 0 else min(rows + k, columns)
+    cdef Shape outer, start, step
+    cdef Axes order
+    cdef mlxc_array* out = NULL
+    cdef int32_t d, n = 0
+    for d in range(ndim):
+        if d != i and d != j:
+            order.v[n] = d
+            outer.v[n] = sizes[d]
+            start.v[n] = 0
+            step.v[n] = 1
+            n += 1
+    order.v[n] = i
+    order.v[n + 1] = j
+    order.n = ndim
+    # Neighbours on the diagonal are a row and a column apart.
+    outer.n = n + 1
+    outer.v[n] = rows * columns
+    x = reshaped(x if ndim == 2 and i == 0 else transposed(x, &order, s), &outer, s)
+    outer.v[n] = length if length > 0 else 0
+    start.v[n] = (k if k >= 0 else -k * columns) if length > 0 else 0
+    step.v[n] = columns + 1
+    check(mlxc_slice(x.h, start.v, outer.n, step.v, outer.n, outer.v, outer.n, s, &out))
+    return wrap(out)
 
 
 def as_strided(a, /, shape=None, strides=None, offset=0, *, stream=None):

@@ -29,13 +29,13 @@ cdef Array alias(Array a):
 
 cdef Array number(double value, mlxc_dtype dtype):
     cdef mlxc_array* out = NULL
-    check(mlxc_array_from_double(value, dtype, &out))
+    check(mlxc_constant_double(value, dtype, &out))
     return wrap(out)
 
 
 cdef Array number_int(int64_t value, mlxc_dtype dtype):
     cdef mlxc_array* out = NULL
-    check(mlxc_array_from_int(value, dtype, &out))
+    check(mlxc_constant_int(value, dtype, &out))
     return wrap(out)
 
 
@@ -70,6 +70,45 @@ cdef tuple operands(object a, object b):
     return x, y
 
 
+cdef int read_shape(Array a, Shape* out) except -1:
+    cdef const int64_t* shape = mlxc_array_shape(a.h)
+    cdef int32_t i
+    out.n = mlxc_array_ndim(a.h)
+    for i in range(out.n):
+        out.v[i] = shape[i]
+    return 0
+
+
+cdef Array reshaped(Array a, Shape* shape, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(mlxc_reshape(a.h, shape.v, shape.n, s, &out))
+    return wrap(out)
+
+
+cdef Array transposed(Array a, Axes* order, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(mlxc_transpose(a.h, order.v, order.n, s, &out))
+    return wrap(out)
+
+
+cdef Array stretched(Array a, Shape* shape, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(mlxc_broadcast_to(a.h, shape.v, shape.n, s, &out))
+    return wrap(out)
+
+
+cdef Array with_axis(Array a, int32_t axis, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(mlxc_expand_dims(a.h, &axis, 1, s, &out))
+    return wrap(out)
+
+
+cdef Array without_axis(Array a, int32_t axis, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(mlxc_squeeze(a.h, &axis, 1, s, &out))
+    return wrap(out)
+
+
 cdef list dims(Array a):
     cdef const int64_t* shape = mlxc_array_shape(a.h)
     return [shape[i] for i in range(mlxc_array_ndim(a.h))]
@@ -92,11 +131,17 @@ cdef Array slice_axis(Array a, int32_t axis, int64_t start, int64_t length, int6
 
 cdef Array take_axis(Array a, Array indices, int32_t axis, mlxc_stream* s):
     cdef int32_t ndim = mlxc_array_ndim(a.h), k = mlxc_array_ndim(indices.h)
-    cdef Array out = op_gather(a, [indices], axis, s)
+    cdef mlxc_array* picked = NULL
+    check(mlxc_gather(a.h, &indices.h, 1, &axis, 1, s, &picked))
+    cdef Array out = wrap(picked)
     if axis == 0 or k == 0:
         return out
-    cdef list order = list(range(k, k + axis)) + list(range(k)) + list(range(k + axis, k + ndim - 1))
-    return op_transpose(out, order, s)
+    cdef Axes order
+    cdef int32_t i
+    order.n = k + ndim - 1
+    for i in range(order.n):
+        order.v[i] = k + i if i < axis else i - axis if i < axis + k else i
+    return transposed(out, &order, s)
 
 
 cdef Array count_up(int64_t length, mlxc_dtype dtype, mlxc_stream* s):
@@ -104,29 +149,66 @@ cdef Array count_up(int64_t length, mlxc_dtype dtype, mlxc_stream* s):
 
 
 cdef Array ravel(Array a, mlxc_stream* s):
-    return a if mlxc_array_ndim(a.h) == 1 else op_reshape(a, (mlxc_array_size(a.h),), s)
+    cdef Shape flat
+    if mlxc_array_ndim(a.h) == 1:
+        return a
+    flat.n = 1
+    flat.v[0] = mlxc_array_size(a.h)
+    return reshaped(a, &flat, s)
 
 
 cdef Array merge_axes_last(Array a, object axes, mlxc_stream* s):
-    cdef int32_t ndim = mlxc_array_ndim(a.h), i
-    cdef list merged = axis_list(axes, ndim), shape = dims(a)
-    cdef list kept = [i for i in range(ndim) if i not in merged]
+    cdef int32_t ndim = mlxc_array_ndim(a.h), i, kept = 0
+    cdef Axes merged, order
+    cdef Shape shape
+    cdef const int64_t* sizes = mlxc_array_shape(a.h)
+    cdef uint64_t mask
     cdef int64_t n = 1
-    for i in merged:
-        n *= shape[i]
-    return op_reshape(op_transpose(a, kept + merged, s), [shape[i] for i in kept] + [n], s)
+    axis_mask(axes, ndim, &merged, &mask)
+    for i in range(ndim):
+        if not mask >> i & 1:
+            order.v[kept] = i
+            shape.v[kept] = sizes[i]
+            kept += 1
+    for i in range(merged.n):
+        order.v[kept + i] = merged.v[i]
+        n *= sizes[merged.v[i]]
+    order.n = ndim
+    shape.n = kept + 1
+    shape.v[kept] = n
+    for i in range(ndim):
+        if order.v[i] != i:
+            a = transposed(a, &order, s)
+            break
+    return reshaped(a, &shape, s)
+
+
+cdef int axis_mask(object axes, int32_t ndim, Axes* out, uint64_t* mask) except -1:
+    """The axes in order, and as the bits of a mask; all of them for None."""
+    cdef int32_t i, n = 0
+    cdef Axes given
+    to_axes(axes, &given)
+    mask[0] = 0
+    if given.n < 0:
+        mask[0] = (<uint64_t>1 << ndim) - 1
+    for i in range(given.n):
+        axis = to_axis(given.v[i], ndim)
+        if mask[0] >> axis & 1:
+            raise ValueError(f"axis {axes} names an axis of an array of {ndim} dimensions twice")
+        mask[0] |= <uint64_t>1 << axis
+    for i in range(ndim):
+        if mask[0] >> i & 1:
+            out.v[n] = i
+            n += 1
+    out.n = n
+    return 0
 
 
 cdef list axis_list(object axes, int32_t ndim):
-    cdef Axes c
-    to_axes(axes, &c)
-    if c.n < 0:
-        return list(range(ndim))
-    cdef list out = [to_axis(c.v[i], ndim) for i in range(c.n)]
-    if len(set(out)) != len(out):
-        raise ValueError(f"axis {axes} names an axis of an array of {ndim} dimensions twice")
-    out.sort()
-    return out
+    cdef Axes found
+    cdef uint64_t mask
+    axis_mask(axes, ndim, &found, &mask)
+    return [found.v[i] for i in range(found.n)]
 
 
 cdef list array_list(object arrays, str name):

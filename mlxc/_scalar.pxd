@@ -19,6 +19,8 @@ cdef mlxc_dtype own_dtype(object number, int kind) except -1
 cdef mlxc_dtype weak_dtype(object number, int kind, mlxc_dtype other) except -1
 # A new 0-d array of that dtype; ValueError if the number does not fit.
 cdef mlxc_array* scalar_array(object number, int kind, mlxc_dtype dtype) except NULL
+# The same for what is only given to ops, never to a user: a shared array, which costs less.
+cdef mlxc_array* constant_array(object number, int kind, mlxc_dtype dtype) except NULL
 # An integer as the 64 bits of dtype (signed or unsigned), checked to fit it.
 cdef int64_t integer_bits(object number, mlxc_dtype dtype) except? -1
 # The integer that a number becomes when cast: floats truncate; NaN and infinity are ValueError.

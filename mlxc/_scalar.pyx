@@ -11,8 +11,8 @@ from cpython.long cimport PyLong_AsDouble, PyLong_Check
 from mlxc._capi cimport (
     MLXC_BOOL, MLXC_COMPLEX64, MLXC_COMPLEX128, MLXC_FLOAT32, MLXC_FLOAT64, MLXC_INT32, MLXC_INT64,
     MLXC_UINT64, int64_t, mlxc_array, mlxc_array_from_bool, mlxc_array_from_complex,
-    mlxc_array_from_double, mlxc_array_from_int, mlxc_array_from_uint, mlxc_dtype, mlxc_dtype_size,
-    uint64_t,
+    mlxc_array_from_double, mlxc_array_from_int, mlxc_array_from_uint, mlxc_constant_double, mlxc_constant_int,
+    mlxc_dtype, mlxc_dtype_size, uint64_t,
 )
 from mlxc._dtype cimport dtype_object, is_complex, is_inexact, is_unsigned
 from mlxc._error cimport check
@@ -24,13 +24,15 @@ cdef extern from "Python.h":
 import sys
 
 cdef object numpy_generic = None  # numpy.generic, once NumPy is loaded
+cdef dict modules = sys.modules
 
 
 cdef bint is_numpy_scalar(object value) noexcept:
     global numpy_generic
     if numpy_generic is None:
-        numpy = sys.modules.get("numpy")
-        numpy_generic = getattr(numpy, "generic", None)
+        if "numpy" not in modules:
+            return False
+        numpy_generic = getattr(modules["numpy"], "generic", None)
         if numpy_generic is None:
             return False
     return isinstance(value, numpy_generic)
@@ -63,7 +65,7 @@ cdef int scalar_kind(object value) noexcept:
 
 
 cdef object plain_number(object value, int kind):
-    if not is_numpy_scalar(value):
+    if type(value) is float or type(value) is int or not is_numpy_scalar(value):
         return value
     if kind == KIND_FLOAT:
         return float(value)
@@ -137,6 +139,17 @@ cdef object truncated(object number, int kind, mlxc_dtype dtype):
 
 cdef int refuse_complex(object number, mlxc_dtype dtype) except -1:
     raise TypeError(f"the complex number {number} has no value in {dtype_object(dtype).name}: take its .real")
+
+
+cdef mlxc_array* constant_array(object number, int kind, mlxc_dtype dtype) except NULL:
+    cdef mlxc_array* out = NULL
+    if is_inexact(dtype) and (kind == KIND_FLOAT or kind == KIND_INT):
+        check(mlxc_constant_double(<double>number if kind == KIND_FLOAT else PyLong_AsDouble(number), dtype, &out))
+    elif kind == KIND_INT and not is_inexact(dtype) and dtype != MLXC_BOOL and dtype != MLXC_UINT64:
+        check(mlxc_constant_int(integer_bits(number, dtype), dtype, &out))
+    else:
+        return scalar_array(number, kind, dtype)
+    return out
 
 
 cdef mlxc_array* scalar_array(object number, int kind, mlxc_dtype dtype) except NULL:

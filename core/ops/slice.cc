@@ -23,12 +23,13 @@ Dims check_window(const char* op, const Node& a, P& params) {
            " entries; it needs one for each axis of shape ", shape_text(a.shape()));
     }
   }
-  Dims start = to_dims(params.start), step = to_dims(params.step);
-  const Dims shape = to_dims(params.shape);
+  int64_t *start = params.start.items, *step = params.step.items;
+  const int64_t* shape = params.shape.items;
   for (int i = 0; i < a.ndim; i++) {
     const int64_t size = a.shape_data()[i];
     if (step[i] == 0) fail(MLXC_ERROR_VALUE, op, ": the step of axis ", i, " is zero");
-    if (shape[i] < 0) fail(MLXC_ERROR_VALUE, op, ": negative size in the window ", shape_text(shape));
+    if (shape[i] < 0)
+      fail(MLXC_ERROR_VALUE, op, ": negative size in the window ", shape_text(to_dims(params.shape)));
     if (shape[i] == 0) {
       start[i] = 0;
       step[i] = 1;
@@ -39,7 +40,8 @@ Dims check_window(const char* op, const Node& a, P& params) {
       const uint64_t room = static_cast<uint64_t>(step[i] > 0 ? size - 1 - start[i] : start[i]);
       const uint64_t stride =
           step[i] > 0 ? static_cast<uint64_t>(step[i]) : 0 - static_cast<uint64_t>(step[i]);
-      inside = static_cast<uint64_t>(shape[i] - 1) <= room / stride;
+      const uint64_t gaps = static_cast<uint64_t>(shape[i] - 1);
+      inside = stride == 1 ? gaps <= room : gaps <= room / stride;
     }
     if (!inside) {
       fail(MLXC_ERROR_INDEX, op, ": ", shape[i], " elements from ", start[i], " on in steps of ", step[i],
@@ -47,10 +49,7 @@ Dims check_window(const char* op, const Node& a, P& params) {
     }
     if (shape[i] == 1) step[i] = 1;
   }
-  params.start = make_sizes(start.span());
-  params.step = make_sizes(step.span());
-  params.shape = make_sizes(shape.span());
-  return shape;
+  return to_dims(params.shape);
 }
 
 }  // namespace
@@ -76,7 +75,8 @@ void fit_update(Recording& rec, int i, mlxc_dtype dtype, const Dims& places) {
 
 void infer_slice(Recording& rec) {
   const Node& a = rec.input(0);
-  rec.out[0] = {a.dtype, check_window(rec.name(), a, rec.params_as<mlxc_slice_params>())};
+  rec.out[0].dtype = a.dtype;
+  rec.out[0].shape = check_window(rec.name(), a, rec.params_as<mlxc_slice_params>());
 }
 
 void vjp_slice(const Vjp& vjp, Array* grads) {
