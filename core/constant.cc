@@ -1,8 +1,10 @@
-// Numbers beside arrays: the 1 of x + 1, the zero of a relu. Most programs use the same few of them again and again,
-// so each thread keeps the 0-d arrays of those it met lately, and recording one costs a look-up.
+// Numbers beside arrays: the 1 of x + 1, the zero of a relu. Most programs use the same few of them again and
+// again, so each thread keeps the 0-d arrays of those it met lately, and recording one costs a look-up.
 //
-// Rule: a constant is shared, so nobody writes to it: its bytes are host memory that no op takes over, and callers
-// give it to ops as an input, never to a user as a result.
+// Rule: a constant is shared, so nobody writes to it: its bytes are host memory that no op takes over, and
+// callers give it to ops as an input, never to a user as a result.
+#include "core/constant.h"
+
 #include <bit>
 #include <memory>
 
@@ -32,8 +34,8 @@ struct Slot {
   Array array;
 };
 
-// Made at a thread's first constant, as a library may have little room for data of each thread. Constants that are
-// asked for while the thread's data is being destroyed are not kept.
+// Made at a thread's first constant, as a library may have little room for data of each thread. Constants
+// that are asked for while the thread's data is being destroyed are not kept.
 thread_local Slot* slots = nullptr;
 thread_local bool slots_gone = false;
 struct SlotsOwner {
@@ -49,7 +51,6 @@ Slot* make_slots() {
   owner.held = std::make_unique<Slot[]>(n_slots);
   return slots = owner.held.get();
 }
-
 
 Array make_constant(const Key& key) {
   const Value value = key.kind == Value::integer ? int_value(static_cast<int64_t>(key.bits))
@@ -73,25 +74,33 @@ Array make_constant(const Key& key) {
   return leaf;
 }
 
+Array find_constant(uint64_t bits, Value::Kind kind, mlxc_dtype dtype) {
+  const Key key{bits, dtype, kind, current_stream()};
+  if (slots_gone) return make_constant(key);
+  const uint64_t mixed = (bits + static_cast<uint64_t>(dtype)) * 0x9E3779B97F4A7C15u;
+  Slot& slot = (slots ? slots : make_slots())[mixed >> 57];
+  if (!(slot.key == key)) {
+    slot.array = make_constant(key);
+    slot.key = key;
+  }
+  return slot.array;
+}
+
 mlxc_error* constant_c(uint64_t bits, Value::Kind kind, mlxc_dtype dtype, mlxc_array** out) {
   return guard([&] {
     if (!out) fail(MLXC_ERROR_VALUE, "constant: out is NULL");
-    const Key key{bits, dtype, kind, current_stream()};
-    if (slots_gone) {
-      *out = make_constant(key).give_up();
-      return;
-    }
-    const uint64_t mixed = (bits + static_cast<uint64_t>(dtype)) * 0x9E3779B97F4A7C15u;
-    Slot& slot = (slots ? slots : make_slots())[mixed >> 57];
-    if (!(slot.key == key)) {
-      slot.array = make_constant(key);
-      slot.key = key;
-    }
-    *out = Array(slot.array).give_up();
+    *out = find_constant(bits, kind, dtype).give_up();
   });
 }
 
 }  // namespace
+
+Array constant(double value, mlxc_dtype dtype) {
+  return find_constant(std::bit_cast<uint64_t>(value), Value::real, dtype);
+}
+Array constant_int(int64_t value, mlxc_dtype dtype) {
+  return find_constant(static_cast<uint64_t>(value), Value::integer, dtype);
+}
 
 }  // namespace mlxc
 

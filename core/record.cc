@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/constant.h"
 #include "core/device.h"
 #include "core/execute.h"
 #include "core/ops/common.h"
@@ -63,13 +64,16 @@ Node* make_op_node(const OpInfo& info, Node* const* from, int n_inputs, const vo
   return node;
 }
 
-// An element-wise op on two arrays of one dtype and shape, which it keeps: nothing to infer.
+// An element-wise op on two arrays of one dtype, of one shape or the second 0-d, which keeps both: nothing to
+// infer.
 bool is_plain_pair(const OpInfo& info, Node* const* inputs, int n_inputs) {
   if (n_inputs != 2 || info.infer != infer_elementwise || info.dtype_rule != DtypeRule::promote_ ||
       info.accepts != Accepts::any_)
     return false;
   const Node &a = *inputs[0], &b = *inputs[1];
-  if (a.dtype != b.dtype || a.ndim != b.ndim) return false;
+  if (a.dtype != b.dtype) return false;
+  if (b.ndim == 0) return true;
+  if (a.ndim != b.ndim) return false;
   for (int i = 0; i < a.ndim; i++)
     if (a.shape_data()[i] != b.shape_data()[i]) return false;
   return true;
@@ -194,6 +198,19 @@ Array add_given(Array a, Array b) {
                                                         like.size, current_stream()));
   a.give_up();
   b.give_up();
+  if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
+  return node;
+}
+
+Array apply_number(int op, Array a, double value) {
+  const OpInfo& info = op_table[op];
+  Array number = constant(value, a.dtype());
+  Node* const inputs[] = {a.node(), number.node()};
+  if (!is_plain_pair(info, inputs, 2)) return record(op, inputs, 2, nullptr);
+  Array node = Array::adopt(make_op_node<Inputs::given>(info, inputs, 2, nullptr, a.dtype(), a.shape(),
+                                                        a.size(), current_stream()));
+  a.give_up();
+  number.give_up();
   if (node->traced.load(std::memory_order_relaxed)) follow_node(node.node());
   return node;
 }

@@ -152,6 +152,14 @@ cdef extern from "mlxc/array.h" nogil:
     mlxc_error* mlxc_broadcast_shapes(int32_t ndim_a, const int64_t* a, int32_t ndim_b, const int64_t* b,
                                       int32_t* out_ndim, int64_t* out_shape)
 
+cdef extern from "mlxc/random.h" nogil:
+    mlxc_error* mlxc_random_uniform(mlxc_array* key, const int64_t* shape, int32_t n_shape, mlxc_dtype dtype,
+                                    double scale, double shift, mlxc_stream* stream, mlxc_array** out)
+    mlxc_error* mlxc_random_open(mlxc_array* key, const int64_t* shape, int32_t n_shape, mlxc_dtype dtype,
+                                 mlxc_stream* stream, mlxc_array** out)
+    mlxc_error* mlxc_random_normal(mlxc_array* key, const int64_t* shape, int32_t n_shape, mlxc_dtype dtype,
+                                   mlxc_stream* stream, mlxc_array** out)
+
 cdef extern from "mlxc/transform.h" nogil:
     ctypedef struct mlxc_arrays:
         pass

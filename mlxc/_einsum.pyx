@@ -3,10 +3,14 @@
 #
 # A term is an operand with one label for each axis: a letter, or a number for an axis under the ellipsis (counted from
 # the end, so that operands with different numbers of them line up).
-from mlxc._array cimport Array, as_array
+cimport cython
+
+from mlxc._args cimport Axes, Shape
+from mlxc._array cimport Array, as_array, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
-from mlxc._prim cimport alias, cast, dims, op_matmul, op_multiply, op_reshape, op_sum, op_transpose
+from mlxc._error cimport check
+from mlxc._prim cimport alias, cast, dims, op_matmul, op_multiply, reshaped, transposed
 
 from mlxc._ops_shape import diagonal
 
@@ -98,18 +102,21 @@ cdef int MOST_WEIGHED = 7
 cdef dict plans = {}
 
 
-cdef tuple find_plan(object subscripts, list shapes):
-    """(labels of each operand, labels of the result, order of contractions), remembered. Not to be changed."""
-    key = (subscripts, tuple([tuple(shape) for shape in shapes]))
-    plan = plans.get(key)
+cdef Plan find_plan(object subscripts, list arrays):
+    """The steps that make the result of these operands, remembered."""
+    cdef tuple key = (subscripts, *[a.shape for a in arrays])
+    cdef Plan plan = plans.get(key)
     if plan is None:
-        terms, out, sizes = read_subscripts(subscripts, shapes)
-        path = [tuple(range(len(terms)))] if len(terms) < 3 else choose_path(terms, out, sizes)
-        plan = (terms, out, path)
+        terms, out, sizes = read_subscripts(subscripts, [list(shape) for shape in key[1:]])
+        plan = make_plan(terms, out, find_path(terms, out, sizes), key[1:])
         if len(plans) >= 512:
             plans.clear()
         plans[key] = plan
     return plan
+
+
+cdef list find_path(list terms, list out, dict sizes):
+    return [tuple(range(len(terms)))] if len(terms) < 3 else choose_path(terms, out, sizes)
 
 
 cdef list choose_path(list terms, list out, dict sizes):
@@ -188,82 +195,181 @@ cdef list choose_greedily(list terms, list out, dict sizes):
     return path
 
 
-# ---- contraction --------------------------------------------------------------------------------
+# ---- plans --------------------------------------------------------------------------------------
 
-cdef tuple take_diagonals(Array x, list labels, mlxc_stream* s, object stream):
+cdef enum:
+    TRANSPOSE
+    RESHAPE
+    SUM
+    DIAGONAL
+    MULTIPLY
+    MATMUL
+
+
+@cython.final
+cdef class Step:
+    """One op of a plan on the slots a and b, which makes the next slot."""
+
+    cdef int kind, a, b
+    cdef Axes axes
+    cdef Shape shape
+
+
+@cython.final
+cdef class Plan:
+    """The ops that an einsum is made of. Slots are the operands, then what each step makes; their shapes are known, so
+    that a plan is made without recording anything.
+    """
+
+    cdef list steps, shapes
+    cdef int result
+
+    cdef int add(self, int kind, int a, int b, list axes, list shape):
+        cdef Step step = Step()
+        step.kind, step.a, step.b = kind, a, b
+        step.axes.n, step.shape.n = <int32_t>len(axes), <int32_t>len(shape)
+        if len(shape) > MLXC_MAX_NDIM:
+            raise ValueError(f"[einsum] an operand or intermediate result has {len(shape)} axes; {MLXC_MAX_NDIM} are "
+                             "possible")
+        for i in range(len(axes)):
+            step.axes.v[i] = axes[i]
+        for i in range(len(shape)):
+            step.shape.v[i] = shape[i]
+        self.steps.append(step)
+        self.shapes.append(shape)
+        return <int>len(self.shapes) - 1
+
+    cdef int turn(self, int x, list order):
+        """Transposed, where that changes anything."""
+        cdef list shape = self.shapes[x]
+        return x if order == list(range(len(order))) else self.add(TRANSPOSE, x, 0, order, [shape[k] for k in order])
+
+    cdef int reshape(self, int x, list shape):
+        return x if self.shapes[x] == shape else self.add(RESHAPE, x, 0, [], shape)
+
+    cdef int sum(self, int x, list axes):
+        cdef list shape = self.shapes[x]
+        return self.add(SUM, x, 0, axes, [shape[k] for k in range(len(shape)) if k not in axes])
+
+    cdef int multiply(self, int x, int y):
+        # Equally many axes; those of size one broadcast.
+        return self.add(MULTIPLY, x, y, [], [n if m == 1 else m for m, n in zip(self.shapes[x], self.shapes[y])])
+
+    cdef int matmul(self, int x, int y):
+        cdef list left = self.shapes[x], right = self.shapes[y]
+        shape = [n if m == 1 else m for m, n in zip(left[:-2], right[:-2])]
+        return self.add(MATMUL, x, y, [], shape + [left[len(left) - 2], right[len(right) - 1]])
+
+    cdef int merge(self, int x, int i, int j):
+        cdef list shape = self.shapes[x]
+        rest = [shape[k] for k in range(len(shape)) if k != i and k != j]
+        return self.add(DIAGONAL, x, 0, [i, j], rest + [min(shape[i], shape[j])])
+
+    cdef Array run(self, list slots, mlxc_stream* s, object stream):
+        cdef Step step
+        cdef Array x
+        for step in self.steps:
+            x = slots[step.a]
+            if step.kind == TRANSPOSE:
+                x = transposed(x, &step.axes, s)
+            elif step.kind == RESHAPE:
+                x = reshaped(x, &step.shape, s)
+            elif step.kind == SUM:
+                x = same_dtype_sum(x, &step.axes, s)
+            elif step.kind == DIAGONAL:
+                x = diagonal(x, 0, step.axes.v[0], step.axes.v[1], stream=stream)
+            elif step.kind == MULTIPLY:
+                x = op_multiply(x, slots[step.b], s)
+            else:
+                x = op_matmul(x, slots[step.b], s)
+            slots.append(x)
+        return slots[self.result]
+
+
+cdef Array same_dtype_sum(Array x, Axes* axes, mlxc_stream* s):
+    """Not the op's widening of small integers: the dtype of a sum of products is that of the products."""
+    cdef mlxc_array* out = NULL
+    check(mlxc_sum(x.h, axes.v, axes.n, False, s, &out))
+    return cast(wrap(out), mlxc_array_dtype(x.h), s)
+
+
+cdef Plan make_plan(list terms, list out, list path, tuple shapes):
+    cdef Plan plan = Plan()
+    cdef list slots = list(range(len(terms)))
+    cdef int x
+    plan.steps, plan.shapes = [], [list(shape) for shape in shapes]
+    terms = list(terms)
+    for i in range(len(slots)):
+        slots[i], terms[i] = take_diagonals(plan, slots[i], terms[i])
+    for pair in path:
+        if len(pair) == 1:
+            break
+        i, j = pair
+        x, y = slots[i], slots[j]
+        left, right = terms[i], terms[j]
+        slots = [slots[k] for k in range(len(slots)) if k != i and k != j]
+        terms = [terms[k] for k in range(len(terms)) if k != i and k != j]
+        keep = kept_labels(set(left) | set(right), [set(term) for term in terms], out)
+        x, left = contract_pair(plan, x, left, y, right, keep)
+        slots.append(x)
+        terms.append(left)
+    x, left = sum_out(plan, slots[0], terms[0], set(out))
+    plan.result = arrange(plan, x, left, out)
+    return plan
+
+
+cdef tuple take_diagonals(Plan plan, int x, list labels):
     """Axes with the same label become one."""
     for label in list(dict.fromkeys(labels)):
         while labels.count(label) > 1:
             i = labels.index(label)
             j = labels.index(label, i + 1)
-            x = diagonal(x, 0, i, j, stream=stream)
+            x = plan.merge(x, i, j)
             labels = [labels[k] for k in range(len(labels)) if k != i and k != j] + [label]
     return x, labels
 
 
-cdef Array turn(Array x, list order, mlxc_stream* s):
-    """Transposed, where that changes anything."""
-    return x if order == list(range(len(order))) else op_transpose(x, order, s)
-
-
-cdef Array shaped(Array x, list shape, mlxc_stream* s):
-    return x if dims(x) == shape else op_reshape(x, shape, s)
-
-
-cdef tuple sum_out(Array x, list labels, set keep, mlxc_stream* s):
+cdef tuple sum_out(Plan plan, int x, list labels, set keep):
     axes = [i for i in range(len(labels)) if labels[i] not in keep]
     if not axes:
         return x, labels
-    # Not op_sum's widening of small integers: the dtype of a sum of products is that of the products.
-    return same_dtype_sum(x, axes, s), [label for label in labels if label in keep]
+    return plan.sum(x, axes), [label for label in labels if label in keep]
 
 
-cdef Array same_dtype_sum(Array x, list axes, mlxc_stream* s):
-    return cast(op_sum(x, axes, False, s), mlxc_array_dtype(x.h), s)
-
-
-cdef Array arrange(Array x, list labels, list wanted, mlxc_stream* s):
+cdef int arrange(Plan plan, int x, list labels, list wanted):
     """Transposed to the order `wanted`, with axes of size one for labels it does not have."""
-    cdef list order = [labels.index(label) for label in wanted if label in labels]
-    cdef list shape = dims(x)
-    x = turn(x, order, s)
-    if len(wanted) == len(labels):
-        return x
-    return op_reshape(x, [shape[labels.index(label)] if label in labels else 1 for label in wanted], s)
+    cdef list order = [labels.index(label) for label in wanted if label in labels], shape = plan.shapes[x]
+    x = plan.turn(x, order)
+    return plan.reshape(x, [shape[labels.index(label)] if label in labels else 1 for label in wanted])
 
 
-cdef tuple contract_pair(Array x, list left, Array y, list right, set keep, mlxc_stream* s):
+cdef tuple contract_pair(Plan plan, int x, list left, int y, list right, set keep):
     """The product of two operands, summed over the labels that are not kept."""
-    x, left = sum_out(x, left, keep | set(right), s)
-    y, right = sum_out(y, right, keep | set(left), s)
+    x, left = sum_out(plan, x, left, keep | set(right))
+    y, right = sum_out(plan, y, right, keep | set(left))
     # A summed axis that is of size one on one side only: the other side is summed by itself.
     for label in [label for label in left if label in right and label not in keep]:
-        m, n = dims(x)[left.index(label)], dims(y)[right.index(label)]
-        if m != n:
-            x, left = drop_axis(x, left, label, s)
-            y, right = drop_axis(y, right, label, s)
+        if plan.shapes[x][left.index(label)] != plan.shapes[y][right.index(label)]:
+            x, left = sum_out(plan, x, left, set(left) - {label})
+            y, right = sum_out(plan, y, right, set(right) - {label})
     cdef list summed = [label for label in left if label in right and label not in keep]
     cdef list batch = [label for label in left if label in right and label in keep]
     cdef list rows = [label for label in left if label not in right]
     cdef list columns = [label for label in right if label not in left]
     if not summed:
         wanted = batch + rows + columns
-        return op_multiply(arrange(x, left, wanted, s), arrange(y, right, wanted, s), s), wanted
-    x = turn(x, [left.index(label) for label in batch + rows + summed], s)
-    y = turn(y, [right.index(label) for label in batch + summed + columns], s)
-    cdef list shape_x = dims(x), shape_y = dims(y)
-    cdef int n_batch = <int>len(batch), n_rows = <int>len(rows), n_summed = <int>len(summed)
+        return plan.multiply(arrange(plan, x, left, wanted), arrange(plan, y, right, wanted)), wanted
+    x = plan.turn(x, [left.index(label) for label in batch + rows + summed])
+    y = plan.turn(y, [right.index(label) for label in batch + summed + columns])
+    cdef list shape_x = plan.shapes[x], shape_y = plan.shapes[y]
+    cdef int n_batch = <int>len(batch), n_rows = <int>len(rows), n_summed = <int>len(summed), out
     row_sizes = shape_x[n_batch:n_batch + n_rows]
     column_sizes = shape_y[n_batch + n_summed:]
     inner = product(shape_x[n_batch + n_rows:])
-    x = shaped(x, shape_x[:n_batch] + [product(row_sizes), inner], s)
-    y = shaped(y, shape_y[:n_batch] + [inner, product(column_sizes)], s)
-    cdef Array out = op_matmul(x, y, s)
-    return shaped(out, dims(out)[:n_batch] + row_sizes + column_sizes, s), batch + rows + columns
-
-
-cdef tuple drop_axis(Array x, list labels, object label, mlxc_stream* s):
-    return same_dtype_sum(x, [labels.index(label)], s), [other for other in labels if other != label]
+    x = plan.reshape(x, shape_x[:n_batch] + [product(row_sizes), inner])
+    y = plan.reshape(y, shape_y[:n_batch] + [inner, product(column_sizes)])
+    out = plan.matmul(x, y)
+    return plan.reshape(out, plan.shapes[out][:n_batch] + row_sizes + column_sizes), batch + rows + columns
 
 
 cdef object product(list sizes):
@@ -294,28 +400,11 @@ def einsum(subscripts, *operands, stream=None):
         array([3, 7], dtype=float32)
     """
     cdef mlxc_stream* s = to_stream(stream)
-    cdef list arrays = [as_array(a) for a in operands], terms, out, path
-    cdef Array x, y
+    cdef list arrays = [as_array(a) for a in operands]
     if not isinstance(subscripts, str):
         raise TypeError(f"[einsum] the subscripts are a string, got {type(subscripts).__name__}")
-    terms, out, path = find_plan(subscripts, [dims(a) for a in arrays])
-    terms = list(terms)
-    for i in range(len(arrays)):
-        arrays[i], terms[i] = take_diagonals(arrays[i], terms[i], s, stream)
-    for step in path:
-        if len(step) == 1:
-            break
-        i, j = step
-        x, y = arrays[i], arrays[j]
-        left, right = terms[i], terms[j]
-        arrays = [arrays[k] for k in range(len(arrays)) if k != i and k != j]
-        terms = [terms[k] for k in range(len(terms)) if k != i and k != j]
-        keep = kept_labels(set(left) | set(right), [set(term) for term in terms], out)
-        x, left = contract_pair(x, left, y, right, keep, s)
-        arrays.append(x)
-        terms.append(left)
-    x, left = sum_out(arrays[0], terms[0], set(out), s)
-    return alias(arrange(x, left, out, s))
+    cdef Plan plan = find_plan(subscripts, arrays)
+    return plan.run(arrays, s, stream) if plan.steps else alias(arrays[plan.result])
 
 
 def einsum_path(subscripts, *operands):
@@ -340,7 +429,7 @@ def einsum_path(subscripts, *operands):
     cdef list shapes = [dims(as_array(a)) for a in operands], terms, out, path
     cdef dict sizes
     terms, out, sizes = read_subscripts(subscripts, shapes)
-    path = list(find_plan(subscripts, shapes)[2])
+    path = find_path(terms, out, sizes)
     naive = count_operations(set(sizes), set(out), len(terms), sizes)
     left, cost, largest = [set(term) for term in terms], 0, 0
     for step in path:

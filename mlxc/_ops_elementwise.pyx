@@ -9,9 +9,9 @@ from mlxc._dtype cimport dtype_object, is_complex, is_inexact, to_dtype
 from mlxc._mask cimport find_true
 from mlxc._prim cimport (alias, cast, dims, float_dtype, number, number_int, op_abs, op_add, op_all, op_astype,
                          op_bitcast, op_contiguous, op_divide, op_divmod, op_equal, op_full, op_greater, op_imag,
-                         op_isfinite, op_isinf, op_isnan, op_less_equal, op_logical_and, op_logical_or, op_maximum, op_minimum,
-                         op_multiply, op_not_equal, op_real, op_remainder, op_rint, op_stop_gradient, op_subtract,
-                         op_where, operands, promote)
+                         op_isfinite, op_isinf, op_isnan, op_less_equal, op_logical_and, op_logical_or, op_maximum,
+                         op_minimum, op_multiply, op_not_equal, op_real, op_remainder, op_rint, op_stop_gradient,
+                         op_subtract, op_where, operands, promote)
 
 __all__ = ["allclose", "array_equal", "astype", "clip", "contiguous", "degrees", "divmod", "isclose", "isneginf",
            "isposinf", "nan_to_num", "nonzero", "positive", "radians", "round", "stop_gradient", "view", "where"]

@@ -46,15 +46,6 @@ def take(a, /, indices, axis=None, *, stream=None):
     return take_axis(x, places, to_axis(axis, mlxc_array_ndim(x.h)), s)
 
 
-cdef list stretch_beside_axis(Array indices, Array a, int32_t axis):
-    """The shape of the index array with its axes other than `axis` stretched to those of a."""
-    cdef list shape = dims(indices), like = dims(a)
-    for i in range(len(shape)):
-        if i != axis and shape[i] == 1:
-            shape[i] = like[i]
-    return shape
-
-
 def take_along_axis(a, /, indices, axis=-1, *, stream=None):
     """For each place of an index array, the element of a at that index along an axis.
 
@@ -82,26 +73,15 @@ def take_along_axis(a, /, indices, axis=-1, *, stream=None):
     cdef mlxc_stream* s = to_stream(stream)
     if axis is None:
         return op_gather_axis(ravel(x, s), ravel(places, s), 0, s)
-    x, places = match_beside_axis(x, places, axis, "take_along_axis", s)
+    check_dimensions(x, places, "take_along_axis")
     return op_gather_axis(x, places, to_axis(axis, mlxc_array_ndim(x.h)), s)
 
 
-cdef tuple match_beside_axis(Array x, Array places, object axis, str name, mlxc_stream* s):
-    """Both arrays stretched so that they differ in size along the axis only."""
-    cdef int32_t ndim = mlxc_array_ndim(x.h), ax = to_axis(axis, ndim)
-    if mlxc_array_ndim(places.h) != ndim:
+cdef int check_dimensions(Array x, Array places, str name) except -1:
+    if mlxc_array_ndim(places.h) != mlxc_array_ndim(x.h):
         raise ValueError(f"[{name}] array and indices must have equally many dimensions, got the shapes "
                          f"{tuple(dims(x))} and {tuple(dims(places))}")
-    cdef list wide = stretch_beside_axis(places, x, ax), tall = stretch_beside_axis(x, places, ax)
-    for i in range(ndim):
-        if i != ax and wide[i] != tall[i]:
-            raise ValueError(f"[{name}] the shapes {tuple(dims(x))} and {tuple(dims(places))} do not broadcast "
-                             f"beside axis {axis}")
-    if tall != dims(x):
-        x = op_broadcast_to(x, tall, s)
-    if wide != dims(places):
-        places = op_broadcast_to(places, wide, s)
-    return x, places
+    return 0
 
 
 def put_along_axis(a, /, indices, values, axis=None, *, stream=None):
@@ -128,19 +108,14 @@ def put_along_axis(a, /, indices, values, axis=None, *, stream=None):
     """
     cdef Array x = as_array(a), places = as_indices(indices, "put_along_axis"), new
     cdef mlxc_stream* s = to_stream(stream)
-    cdef list shape = dims(x)
     new = cast(as_operand(values, mlxc_array_dtype(x.h)), mlxc_array_dtype(x.h), s)
     if axis is None:
         if mlxc_array_size(new.h) == mlxc_array_size(places.h):
             new = ravel(new, s)
         places = ravel(places, s)
         new = op_broadcast_to(new, dims(places), s)
-        return op_reshape(op_scatter_axis(ravel(x, s), places, new, 0, 0, s), shape, s)
-    x, places = match_beside_axis(x, places, axis, "put_along_axis", s)
-    if dims(x) != shape:
-        raise ValueError(f"[put_along_axis] indices of shape {tuple(dims(indices))} are wider than the array of shape "
-                         f"{tuple(shape)}")
-    new = op_broadcast_to(new, dims(places), s)
+        return op_reshape(op_scatter_axis(ravel(x, s), places, new, 0, 0, s), dims(x), s)
+    check_dimensions(x, places, "put_along_axis")
     return op_scatter_axis(x, places, new, to_axis(axis, mlxc_array_ndim(x.h)), 0, s)
 
 

@@ -3,18 +3,17 @@
 # Rule: the same key gives the same float32 and half-precision numbers as MLX, on every device. Without a key the next
 # one of the calling thread is taken. How a float is made of 32 random bits: bits / 2**32, rounded to nearest and kept
 # below one; other distributions are made of that.
-import math
-
 from mlxc._args cimport Shape, to_axis, to_int, to_shape
-from mlxc._array cimport Array, as_array, as_operand
+from mlxc._array cimport Array, as_array, as_operand, wrap
 from mlxc._capi cimport *
 from mlxc._device cimport to_stream
 from mlxc._dtype cimport dtype_object, is_complex, is_floating, is_integer, to_dtype_or
+from mlxc._error cimport check
 from mlxc._prim cimport (cast, dims, number, number_int, op_abs, op_add, op_argmax, op_argsort, op_astype, op_bitcast,
                          op_cumsum, op_erfinv, op_expand_dims, op_floor, op_greater_equal, op_less, op_less_equal,
                          op_log, op_log1p, op_minimum, op_multiply, op_negative, op_nextafter, op_random_bits,
-                         op_remainder, op_reshape, op_right_shift, op_sign, op_softmax, op_squeeze, op_subtract,
-                         op_sum, op_where, take_axis)
+                         op_remainder, op_reshape, op_sign, op_softmax, op_squeeze, op_subtract, op_sum, op_where,
+                         read_shape, take_axis, with_axis)
 from mlxc._random_key cimport pick_key
 from mlxc._truncated cimport draw_truncated
 
@@ -23,10 +22,6 @@ from mlxc._ops_shape import broadcast_shapes
 
 __all__ = ["bernoulli", "bits", "categorical", "gumbel", "laplace", "normal", "permutation", "randint",
            "truncated_normal", "uniform"]
-
-# The greatest number below one of each dtype.
-cdef dict BELOW_ONE = {MLXC_FLOAT16: 1 - 2.0**-11, MLXC_BFLOAT16: 1 - 2.0**-8, MLXC_FLOAT32: 1 - 2.0**-24,
-                       MLXC_FLOAT64: 1 - 2.0**-53}
 
 
 def bits(shape=[], width=4, key=None, stream=None):  # no-cython-lint: never changed
@@ -61,37 +56,37 @@ cdef mlxc_dtype float_argument(object dtype, str name) except -1:
     return out
 
 
-cdef Array draw_unit(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s):
+cdef Array draw_bits(Array key, Shape* shape, int32_t width, mlxc_stream* s):
+    cdef mlxc_array* out = NULL
+    check(mlxc_random_bits(key.h, shape.v, shape.n, width, s, &out))
+    return wrap(out)
+
+
+cdef Array draw_unit(Array key, Shape* shape, mlxc_dtype dtype, mlxc_stream* s):
     """Numbers in [0, 1)."""
-    cdef Array u
-    if dtype == MLXC_FLOAT64:
-        u = op_right_shift(op_random_bits(key, shape, 8, s), number_int(11, MLXC_UINT64), s)
-        return op_multiply(op_astype(u, dtype, s), number(2.0**-53, dtype), s)
-    u = op_astype(op_random_bits(key, shape, 4, s), MLXC_FLOAT32, s)
-    u = cast(op_multiply(u, number(2.0**-32, MLXC_FLOAT32), s), dtype, s)
-    return op_minimum(u, number(BELOW_ONE[dtype], dtype), s)
+    cdef mlxc_array* out = NULL
+    check(mlxc_random_uniform(key.h, shape.v, shape.n, dtype, 1, 0, s, &out))
+    return wrap(out)
 
 
-cdef Array draw_open(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s):
+cdef Array draw_open(Array key, Shape* shape, mlxc_dtype dtype, mlxc_stream* s):
     """Numbers in (-1, 1), of float32 at least."""
-    if dtype != MLXC_FLOAT64:
-        dtype = MLXC_FLOAT32
-    cdef double low = -BELOW_ONE[dtype]
-    cdef Array span = op_subtract(number(1, dtype), number(low, dtype), s)
-    return op_add(op_multiply(draw_unit(key, shape, dtype, s), span, s), number(low, dtype), s)
+    cdef mlxc_array* out = NULL
+    check(mlxc_random_open(key.h, shape.v, shape.n, MLXC_FLOAT64 if dtype == MLXC_FLOAT64 else MLXC_FLOAT32, s, &out))
+    return wrap(out)
 
 
-cdef int check_fits(str name, tuple shape, list bounds) except -1:
-    wide = broadcast_shapes(*[dims(b) for b in bounds])
-    if len(wide) > len(shape) or broadcast_shapes(wide, shape) != shape:
-        raise ValueError(f"[{name}] arguments that broadcast to {wide} do not broadcast to the shape {shape}")
+cdef int check_fits(str name, Shape* shape, Array bounds) except -1:
+    """ValueError unless the array broadcasts to the shape."""
+    cdef int32_t ndim = mlxc_array_ndim(bounds.h), i
+    cdef const int64_t* sizes = mlxc_array_shape(bounds.h)
+    cdef bint fits = ndim <= shape.n
+    for i in range(ndim):
+        fits = fits and (sizes[i] == 1 or sizes[i] == shape.v[shape.n - ndim + i])
+    if not fits:
+        raise ValueError(f"[{name}] an argument of shape {tuple(dims(bounds))} does not broadcast to the shape "
+                         f"{tuple([shape.v[i] for i in range(shape.n)])}")
     return 0
-
-
-cdef tuple as_shape(object shape):
-    cdef Shape c
-    to_shape(shape, &c)
-    return tuple([c.v[i] for i in range(c.n)])
 
 
 def uniform(low=0, high=1, shape=[], dtype=float32, key=None, stream=None):  # no-cython-lint: never changed
@@ -117,13 +112,15 @@ def uniform(low=0, high=1, shape=[], dtype=float32, key=None, stream=None):  # n
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef mlxc_dtype own = float_argument(dtype, "uniform")
-    cdef tuple sizes = as_shape(shape)
+    cdef Shape sizes
     cdef Array a, b, out, over
+    to_shape(shape, &sizes)
     if type(low) is int and type(high) is int and low == 0 and high == 1:
-        return draw_unit(pick_key(key, s), sizes, own, s)
+        return draw_unit(pick_key(key, s), &sizes, own, s)
     a, b = cast(as_operand(low, own), own, s), cast(as_operand(high, own), own, s)
-    check_fits("uniform", sizes, [a, b])
-    out = draw_unit(pick_key(key, s), sizes, own, s)
+    check_fits("uniform", &sizes, a)
+    check_fits("uniform", &sizes, b)
+    out = draw_unit(pick_key(key, s), &sizes, own, s)
     out = op_add(op_multiply(out, op_subtract(b, a, s), s), a, s)
     # Rounding can reach the upper bound; the bounds may also be given the other way round.
     over = op_where(op_greater_equal(b, a, s), op_greater_equal(out, b, s), op_less_equal(out, b, s), s)
@@ -134,14 +131,18 @@ def uniform(low=0, high=1, shape=[], dtype=float32, key=None, stream=None):  # n
 
 cdef Array scale_and_shift(Array out, object loc, object scale, str name, mlxc_stream* s):
     cdef mlxc_dtype dtype = mlxc_array_dtype(out.h)
-    cdef tuple shape = tuple(dims(out))
+    cdef Shape shape
+    cdef Array factor, offset
+    if scale is None and loc is None:
+        return out
+    read_shape(out, &shape)
     if scale is not None:
         factor = cast(as_operand(scale, dtype), dtype, s)
-        check_fits(name, shape, [factor])
+        check_fits(name, &shape, factor)
         out = op_multiply(out, factor, s)
     if loc is not None:
         offset = cast(as_operand(loc, dtype), dtype, s)
-        check_fits(name, shape, [offset])
+        check_fits(name, &shape, offset)
         out = op_add(out, offset, s)
     return out
 
@@ -169,15 +170,22 @@ def normal(shape=[], dtype=float32, loc=None, scale=None, key=None, stream=None)
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_FLOAT32), part
-    cdef tuple sizes = as_shape(shape)
+    cdef Shape sizes
     cdef Array out
+    to_shape(shape, &sizes)
     if is_complex(own):
         part = MLXC_FLOAT32 if own == MLXC_COMPLEX64 else MLXC_FLOAT64
-        out = op_erfinv(draw_open(pick_key(key, s), sizes + (2,), part, s), s)
+        if sizes.n == MLXC_MAX_NDIM:
+            raise ValueError(f"[normal] a complex array drawn has at most {MLXC_MAX_NDIM - 1} axes")
+        sizes.v[sizes.n] = 2
+        sizes.n += 1
+        out = op_erfinv(draw_open(pick_key(key, s), &sizes, part, s), s)
         return scale_and_shift(op_squeeze(op_bitcast(out, own, s), -1, s), loc, scale, "normal", s)
     own = float_argument(dtype, "normal")
-    out = cast(op_erfinv(draw_open(pick_key(key, s), sizes, own, s), s), own, s)
-    return scale_and_shift(op_multiply(out, number(math.sqrt(2), own), s), loc, scale, "normal", s)
+    cdef Array picked = pick_key(key, s)
+    cdef mlxc_array* drawn = NULL
+    check(mlxc_random_normal(picked.h, sizes.v, sizes.n, own, s, &drawn))
+    return scale_and_shift(wrap(drawn), loc, scale, "normal", s)
 
 
 def laplace(shape=[], dtype=float32, loc=0.0, scale=1.0, key=None, stream=None):  # no-cython-lint: never changed
@@ -203,13 +211,15 @@ def laplace(shape=[], dtype=float32, loc=0.0, scale=1.0, key=None, stream=None):
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef mlxc_dtype own = float_argument(dtype, "laplace")
-    cdef Array u = draw_open(pick_key(key, s), as_shape(shape), own, s)
+    cdef Shape sizes
+    to_shape(shape, &sizes)
+    cdef Array u = draw_open(pick_key(key, s), &sizes, own, s)
     u = op_multiply(op_sign(u, s), op_log1p(op_negative(op_abs(u, s), s), s), s)
     return scale_and_shift(cast(u, own, s), loc if type(loc) is Array or loc != 0 else None,
                            scale if type(scale) is Array or scale != 1 else None, "laplace", s)
 
 
-cdef Array draw_gumbel(Array key, object shape, mlxc_dtype dtype, mlxc_stream* s):
+cdef Array draw_gumbel(Array key, Shape* shape, mlxc_dtype dtype, mlxc_stream* s):
     cdef Array u = draw_unit(key, shape, dtype, s)
     return op_negative(op_log(op_negative(op_log(u, s), s), s), s)
 
@@ -234,7 +244,9 @@ def gumbel(shape=[], dtype=float32, key=None, stream=None):  # no-cython-lint: n
         (2,)
     """
     cdef mlxc_stream* s = to_stream(stream)
-    return draw_gumbel(pick_key(key, s), as_shape(shape), float_argument(dtype, "gumbel"), s)
+    cdef Shape sizes
+    to_shape(shape, &sizes)
+    return draw_gumbel(pick_key(key, s), &sizes, float_argument(dtype, "gumbel"), s)
 
 
 def truncated_normal(lower, upper, shape=None, dtype=float32, key=None, stream=None):
@@ -264,24 +276,25 @@ def truncated_normal(lower, upper, shape=None, dtype=float32, key=None, stream=N
     if isinstance(lower, (int, float)) and isinstance(upper, (int, float)) and not lower <= upper:
         raise ValueError(f"[truncated_normal] the lower bound {lower} must not be above the upper bound {upper}")
     cdef Array a = cast(as_operand(lower, own), own, s), b = cast(as_operand(upper, own), own, s)
-    cdef tuple sizes = broadcast_shapes(dims(a), dims(b)) if shape is None else as_shape(shape)
-    check_fits("truncated_normal", sizes, [a, b])
-    cdef Array u = draw_unit(pick_key(key, s), sizes, own, s)
+    cdef Shape sizes
+    to_shape(broadcast_shapes(dims(a), dims(b)) if shape is None else shape, &sizes)
+    check_fits("truncated_normal", &sizes, a)
+    check_fits("truncated_normal", &sizes, b)
+    cdef Array u = draw_unit(pick_key(key, s), &sizes, own, s)
     return draw_truncated(u, a, b, s)
 
 
 # ---- integers and choices -----------------------------------------------------------------------
 
-cdef Array draw_narrow(Array key, Array low, Array high, tuple shape, mlxc_dtype dtype, mlxc_stream* s):
+cdef Array draw_narrow(Array key, Array low, Array span, Shape* shape, mlxc_dtype dtype, mlxc_stream* s):
     """Integers through float32, as MLX does; exact for at most 2**24 values."""
-    cdef Array a = cast(low, MLXC_FLOAT32, s), span = op_subtract(cast(high, MLXC_FLOAT32, s), a, s)
     cdef Array u = op_multiply(draw_unit(key, shape, MLXC_FLOAT32, s), span, s)
-    return op_astype(op_floor(op_add(u, a, s), s), dtype, s)
+    return op_astype(op_floor(op_add(u, low, s), s), dtype, s)
 
 
-cdef Array draw_wide(Array key, Array low, Array span, tuple shape, mlxc_dtype dtype, mlxc_stream* s):
+cdef Array draw_wide(Array key, Array low, Array span, Shape* shape, mlxc_dtype dtype, mlxc_stream* s):
     """Integers from 64 bits, modulo the number of values (uint64; 0 stands for 2**64)."""
-    cdef Array bits64 = op_random_bits(key, shape, 8, s)
+    cdef Array bits64 = draw_bits(key, shape, 8, s)
     return op_astype(op_add(op_remainder(bits64, span, s), cast(low, MLXC_UINT64, s), s), dtype, s)
 
 
@@ -323,12 +336,15 @@ def randint(low, high, shape=[], dtype=int32, key=None, stream=None):  # no-cyth
     """
     cdef mlxc_stream* s = to_stream(stream)
     cdef mlxc_dtype own = to_dtype_or(dtype, MLXC_INT32)
-    cdef tuple sizes = as_shape(shape)
+    cdef Shape sizes
+    to_shape(shape, &sizes)
     if not is_integer(own):
         raise ValueError(f"[randint] makes integers, not {dtype_object(own)}")
     first, last = whole_number(low), whole_number(high)
     if first is None or last is None:
-        return randint_between(as_array(low), as_array(high), sizes, own, key, s)
+        return randint_between(as_array(low), as_array(high), &sizes, own, key, s)
+    if own == MLXC_INT32 and -2**24 <= first < last <= 2**24 and last - first <= 2**24:
+        return draw_few(pick_key(key, s), first, last, &sizes, own, s)
     least, greatest = integer_range(own)
     if first >= last:
         raise ValueError(f"[randint] the range from {first} to {last} is empty")
@@ -336,16 +352,23 @@ def randint(low, high, shape=[], dtype=int32, key=None, stream=None):  # no-cyth
         raise ValueError(f"[randint] {dtype_object(own)} does not hold the range from {first} to {last}")
     cdef Array picked = pick_key(key, s)
     if last - first <= 2**24 and abs(first) <= 2**24 and abs(last) <= 2**24:
-        return op_minimum(draw_narrow(picked, number(first, MLXC_FLOAT32), number(last, MLXC_FLOAT32), sizes, own, s),
-                          as_operand(last - 1, own), s)
+        return draw_few(picked, first, last, &sizes, own, s)
     span = as_operand((last - first) % 2**64, MLXC_UINT64)
-    return draw_wide(picked, as_operand(first % 2**64, MLXC_UINT64), span, sizes, own, s)
+    return draw_wide(picked, as_operand(first % 2**64, MLXC_UINT64), span, &sizes, own, s)
 
 
-cdef Array randint_between(Array low, Array high, tuple shape, mlxc_dtype dtype, object key, mlxc_stream* s):
+cdef Array draw_few(Array key, int64_t first, int64_t last, Shape* shape, mlxc_dtype dtype, mlxc_stream* s):
+    """Integers of a range that float32 holds exactly."""
+    cdef Array span = number(last - first, MLXC_FLOAT32)
+    cdef Array out = draw_narrow(key, number(first, MLXC_FLOAT32), span, shape, dtype, s)
+    return op_minimum(out, number_int(last - 1, dtype), s)
+
+
+cdef Array randint_between(Array low, Array high, Shape* shape, mlxc_dtype dtype, object key, mlxc_stream* s):
     if mlxc_array_dtype(low.h) > MLXC_INT64 or mlxc_array_dtype(high.h) > MLXC_INT64:
         raise TypeError("[randint] the bounds must be integers")
-    check_fits("randint", shape, [low, high])
+    check_fits("randint", shape, low)
+    check_fits("randint", shape, high)
     if mlxc_array_status(low.h) == 1 and mlxc_array_status(high.h) == 1:
         from mlxc._ops_reduce import any as any_of
         if any_of(op_greater_equal(low, high, s)).item():
@@ -353,7 +376,8 @@ cdef Array randint_between(Array low, Array high, tuple shape, mlxc_dtype dtype,
     cdef Array picked = pick_key(key, s)
     low, high = cast(low, MLXC_INT64, s), cast(high, MLXC_INT64, s)
     cdef Array span = op_subtract(high, low, s), few = op_less_equal(span, number_int(2**24, MLXC_INT64), s)
-    cdef Array narrow = op_minimum(draw_narrow(picked, low, high, shape, MLXC_INT64, s),
+    cdef Array low32 = cast(low, MLXC_FLOAT32, s), span32 = op_subtract(cast(high, MLXC_FLOAT32, s), low32, s)
+    cdef Array narrow = op_minimum(draw_narrow(picked, low32, span32, shape, MLXC_INT64, s),
                                    op_subtract(high, number_int(1, MLXC_INT64), s), s)
     cdef Array wide = draw_wide(picked, low, cast(span, MLXC_UINT64, s), shape, MLXC_INT64, s)
     return op_astype(op_where(few, narrow, wide, s), dtype, s)
@@ -379,23 +403,28 @@ def bernoulli(p=0.5, shape=None, key=None, stream=None):
         array([False, True, False], dtype=bool)
     """
     cdef mlxc_stream* s = to_stream(stream)
-    cdef Array chance = as_array(p)
+    cdef Array chance = number(p, MLXC_FLOAT32) if type(p) is float else as_array(p)
     if not is_floating(mlxc_array_dtype(chance.h)):
         chance = op_astype(chance, MLXC_FLOAT32, s)
-    cdef tuple sizes = tuple(dims(chance)) if shape is None else as_shape(shape)
-    check_fits("bernoulli", sizes, [chance])
-    return op_less(draw_unit(pick_key(key, s), sizes, MLXC_FLOAT32, s), chance, s)
+    cdef Shape sizes
+    if shape is None:
+        read_shape(chance, &sizes)
+    else:
+        to_shape(shape, &sizes)
+    check_fits("bernoulli", &sizes, chance)
+    return op_less(draw_unit(pick_key(key, s), &sizes, MLXC_FLOAT32, s), chance, s)
 
 
 # Up to so many draws of one distribution are compared with all its probabilities; more are sorted among them.
 cdef Py_ssize_t FEW_DRAWS = 64
 
 
-cdef Array draw_by_inversion(Array key, Array logits, list shape, mlxc_stream* s):
+cdef Array draw_by_inversion(Array key, Array logits, Shape* shape, mlxc_stream* s):
     """Indices of one distribution, where the running sum of its probabilities passes a uniform number, as in MLX."""
     from mlxc._ops_sort import searchsorted
 
-    cdef Py_ssize_t n = mlxc_array_size(logits.h)
+    cdef int64_t n = mlxc_array_size(logits.h), draws = 1
+    cdef int32_t i
     cdef mlxc_dtype dtype = mlxc_array_dtype(logits.h)
     dtype = dtype if dtype == MLXC_FLOAT64 else MLXC_FLOAT32
     cdef Array p = op_softmax(cast(op_reshape(logits, [n], s), dtype, s), [0], True, s)
@@ -403,10 +432,12 @@ cdef Array draw_by_inversion(Array key, Array logits, list shape, mlxc_stream* s
     # The last sum may be below one by rounding; a number beyond it must not pick what has no probability.
     cdef Array last = take_axis(passed, number_int(n - 1, MLXC_INT64), 0, s)
     u = op_minimum(u, op_multiply(last, number(1 - 2.0**-23, dtype), s), s)
-    if math.prod(shape) > FEW_DRAWS:
+    for i in range(shape.n):
+        draws *= shape.v[i]
+    if draws > FEW_DRAWS:
         found = searchsorted(passed, u, side="right")
     else:
-        found = op_sum(op_less_equal(passed, op_expand_dims(u, -1, s), s), [len(shape)], False, s)
+        found = op_sum(op_less_equal(passed, op_expand_dims(u, -1, s), s), shape.n, False, s)
     return op_minimum(cast(found, MLXC_UINT32, s), number_int(n - 1, MLXC_UINT32), s)
 
 
@@ -434,27 +465,37 @@ def categorical(logits, axis=-1, shape=None, num_samples=None, key=None, stream=
     cdef mlxc_stream* s = to_stream(stream)
     cdef Array x = as_array(logits), noise
     cdef int32_t ndim = mlxc_array_ndim(x.h), ax = to_axis(axis, ndim)
-    cdef list sizes = dims(x), rest = sizes[:ax] + sizes[ax + 1:]
-    cdef object from_end = ax - ndim
+    cdef int32_t from_end = ax - ndim, place, i
+    cdef Shape sizes, wanted
     if not is_floating(mlxc_array_dtype(x.h)):
         x = op_astype(x, MLXC_FLOAT32, s)
     if shape is not None and num_samples is not None:
         raise ValueError("[categorical] give at most one of shape and num_samples")
+    read_shape(x, &sizes)
     if num_samples is not None:
-        x = op_expand_dims(x, -1, s)
-        sizes = sizes + [to_int(num_samples, "num_samples")]
+        x = with_axis(x, -1, s)
+        sizes.v[ndim] = to_int(num_samples, "num_samples")
+        sizes.n = ndim + 1
         from_end -= 1
     elif shape is not None:
-        wanted = list(as_shape(shape))
-        if len(rest) > len(wanted) or list(broadcast_shapes(rest, wanted)) != wanted:
+        to_shape(shape, &wanted)
+        rest = [sizes.v[i] for i in range(ndim) if i != ax]
+        asked = [wanted.v[i] for i in range(wanted.n)]
+        if len(rest) > len(asked) or list(broadcast_shapes(rest, asked)) != asked or wanted.n == MLXC_MAX_NDIM:
             raise ValueError(f"[categorical] distributions of shape {tuple(rest)} do not broadcast to the shape "
-                             f"{tuple(wanted)}")
-        place = len(wanted) + 1 + from_end
-        sizes = wanted[:place] + [sizes[ax]] + wanted[place:]
-    wanted = sizes[:len(sizes) + from_end] + sizes[len(sizes) + from_end + 1:]
-    if wanted and math.prod(rest) == 1 and mlxc_array_size(x.h):
-        return draw_by_inversion(pick_key(key, s), x, wanted, s)
-    noise = draw_gumbel(pick_key(key, s), tuple(sizes), mlxc_array_dtype(x.h), s)
+                             f"{tuple(asked)}")
+        place = wanted.n + 1 + from_end
+        for i in range(wanted.n, place, -1):
+            wanted.v[i] = wanted.v[i - 1]
+        wanted.v[place] = sizes.v[ax]
+        wanted.n += 1
+        sizes = wanted
+    if sizes.n > 1 and mlxc_array_size(x.h) and mlxc_array_size(x.h) == mlxc_array_dim(x.h, ax):
+        for i in range(sizes.n + from_end, sizes.n - 1):
+            sizes.v[i] = sizes.v[i + 1]
+        sizes.n -= 1
+        return draw_by_inversion(pick_key(key, s), x, &sizes, s)
+    noise = draw_gumbel(pick_key(key, s), &sizes, mlxc_array_dtype(x.h), s)
     return op_argmax(op_add(x, noise, s), from_end, False, s)
 
 

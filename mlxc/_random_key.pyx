@@ -16,6 +16,14 @@ from mlxc._prim cimport alias, dims, op_random_bits, op_squeeze, slice_axis
 __all__ = ["key", "seed", "split", "state"]
 
 
+cdef extern from *:
+    """
+    /* The calling thread's ThreadKey, which its threading.local holds as long as the thread runs. */
+    static _Thread_local void* mlxc_thread_key = NULL;
+    """
+    void* mlxc_thread_key
+
+
 cdef Array make_key(uint32_t high, uint32_t low):
     cdef uint32_t[2] words = [high, low]
     cdef int64_t two = 2
@@ -98,10 +106,16 @@ cdef class State:
         self.local = threading.local()
 
     cdef ThreadKey mine(self):
-        cdef ThreadKey key = getattr(self.local, "key", None)
+        global mlxc_thread_key
+        cdef ThreadKey key
+        if mlxc_thread_key is not NULL:
+            return <ThreadKey>mlxc_thread_key
+        key = getattr(self.local, "key", None)
         if key is None:
             key = self.local.key = ThreadKey()
             set_words(key, (time.time_ns() ^ (threading.get_ident() << 20)) & 0xFFFFFFFFFFFFFFFF)
+        if self is state:
+            mlxc_thread_key = <void*>key
         return key
 
     def __len__(self):

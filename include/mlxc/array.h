@@ -39,8 +39,9 @@ MLXC_API mlxc_error* mlxc_array_from_uint(uint64_t value, mlxc_dtype dtype, mlxc
 MLXC_API mlxc_error* mlxc_array_from_double(double value, mlxc_dtype dtype, mlxc_array** out);
 MLXC_API mlxc_error* mlxc_array_from_complex(double re, double im, mlxc_dtype dtype, mlxc_array** out);
 
-/* The same for numbers that are only given to ops, such as the 1 of x + 1: a thread keeps those it met lately, so that
- * asking again costs little. The array may be held by others: its bytes must never be written. */
+/* The same for numbers that are only given to ops, such as the 1 of x + 1: a thread keeps those it met
+ * lately, so that asking again costs little. The array may be held by others: its bytes must never be
+ * written. */
 MLXC_API mlxc_error* mlxc_constant_int(int64_t value, mlxc_dtype dtype, mlxc_array** out);
 MLXC_API mlxc_error* mlxc_constant_double(double value, mlxc_dtype dtype, mlxc_array** out);
 

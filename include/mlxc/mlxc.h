@@ -8,6 +8,7 @@
 #include "mlxc/kernel.h"
 #include "mlxc/ops.h"
 #include "mlxc/program.h"
+#include "mlxc/random.h"
 #include "mlxc/transform.h"
 #include "mlxc/types.h"
 

@@ -12,7 +12,7 @@ import pytest
 
 import mlxc
 
-HEADERS = ["types.h", "device.h", "array.h", "transform.h", "control.h", "kernel.h", "program.h", "ops.h"]
+HEADERS = ["types.h", "device.h", "array.h", "transform.h", "control.h", "kernel.h", "random.h", "program.h", "ops.h"]
 
 
 def exported_names(library: Path) -> set[str]:

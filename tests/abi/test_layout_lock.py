@@ -18,7 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-HEADERS = ["types.h", "backend.h", "device.h", "array.h", "transform.h", "control.h", "kernel.h", "program.h", "ops.h"]
+HEADERS = [
+    "types.h", "backend.h", "device.h", "array.h", "transform.h", "control.h", "kernel.h", "random.h", "program.h",
+    "ops.h",
+]  # fmt: skip
 LOCK = Path(__file__).with_name("layout.lock")
 # One past the last: these grow with what they count.
 GROWING = {"MLXC_DTYPE_COUNT", "MLXC_OP_COUNT"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import mlxc
 
-HEADERS = ["device.h", "array.h", "transform.h", "control.h", "kernel.h", "program.h", "ops.h"]
+HEADERS = ["device.h", "array.h", "transform.h", "control.h", "kernel.h", "random.h", "program.h", "ops.h"]
 # Not called: it makes an error that the program would have to free.
 SKIPPED = {"mlxc_error_make"}
 
