@@ -19,6 +19,7 @@ __all__ = ["dequantize_model", "quantization_of", "quantize_model"]
 
 # Group size and bits of a mode, where they are not given.
 DEFAULTS = {"affine": (64, 4), "mxfp4": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}
+GROUP_SIZES = {"affine": (32, 64, 128), "mxfp4": (32,), "nvfp4": (16,), "mxfp8": (32,)}
 PACKED = (nn.QuantizedLinear, nn.QuantizedEmbedding)
 
 
@@ -68,9 +69,12 @@ def quantize_model(
         if chosen is False:
             return False
         how = {"group_size": group_size, "bits": bits, "mode": mode, **(chosen if isinstance(chosen, dict) else {})}
-        if how["mode"] in DEFAULTS and layer.weight.shape[-1] % (how["group_size"] or DEFAULTS[how["mode"]][0]):
-            left.append(path)
-            return False
+        size = how["group_size"]
+        # A size that no layer could have is a mistake; with one that is possible, this layer's width doesn't fit.
+        if how["mode"] in DEFAULTS and (size is None or size in GROUP_SIZES[how["mode"]]):
+            if layer.weight.shape[-1] % (DEFAULTS[how["mode"]][0] if size is None else size):
+                left.append(path)
+                return False
         done.append(path)
         return how
 

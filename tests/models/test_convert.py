@@ -198,6 +198,8 @@ def test_a_folder_that_has_something_is_never_written_to(source, tmp_path):
         ({"quantize": True, "mode": "int4"}, ValueError, "mode is 'int4', one of affine"),
         ({"quantize": True, "bits": 7}, ValueError, "7"),
         ({"quantize": True, "group_size": 16}, ValueError, "16"),
+        ({"quantize": True, "group_size": 48}, ValueError, "a group size of 32, 64 or 128, got 48"),
+        ({"quantize": True, "group_size": 24, "mode": "nvfp4"}, ValueError, "a group size of 16, got 24"),
         ({"bits": 4}, ValueError, "are for quantize"),
         ({"dequantize": True}, ValueError, "is not quantised"),
         ({"max_file_bytes": 0}, ValueError, "max_file_bytes is 0"),
