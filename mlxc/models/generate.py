@@ -70,6 +70,9 @@ def check_prompts(model: Llama, prompts: Sequence[Sequence[int]], held: int) -> 
             raise ValueError(
                 f"[generate] {which} has {len(prompt)} tokens{before}, the model's context is {context} tokens long"
             )
+        odd = next((token for token in prompt if not hasattr(token, "__index__") or isinstance(token, bool)), None)
+        if odd is not None:
+            raise TypeError(f"[generate] {which} has {odd!r}, token ids are integers")
         wrong = next((token for token in prompt if not 0 <= token < vocabulary), None)
         if wrong is not None:
             raise ValueError(f"[generate] {which} has the token {wrong}, the model's vocabulary has {vocabulary}")
@@ -114,7 +117,9 @@ def generate_tokens(
         One id for each prompt.
 
     Raises:
-        ValueError: if a prompt is empty, longer than the context or has ids that the model does not know.
+        ValueError: if a prompt is empty, longer than the context or has ids that the model does not know; or cache is
+            of another number of layers.
+        TypeError: if an id is no integer.
 
     Example:
         >>> from mlxc.models import Llama, ModelConfig
@@ -130,6 +135,8 @@ def generate_tokens(
             f"{prefill_step_size}"
         )
     rows = [list(prompt) for prompt in prompts]
+    if cache is not None and len(cache) != len(model.layers):
+        raise ValueError(f"[generate] cache has {len(cache)} objects, the model has {len(model.layers)} layers")
     held = 0 if cache is None else cache[0].offset
     check_prompts(model, rows, held)
     longest = max(map(len, rows))

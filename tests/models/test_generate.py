@@ -175,6 +175,17 @@ def test_prompts_that_the_model_cannot_take_are_refused(model, prompts, words):
         generate_tokens(model, prompts)
 
 
+@pytest.mark.parametrize("token", [1.5, True, "a"])
+def test_tokens_that_are_no_integers_are_refused_by_name(model, token):
+    with pytest.raises(TypeError, match=f"the prompt has {token!r}, token ids are integers"):
+        generate_tokens(model, [[1, token]])
+
+
+def test_a_cache_of_another_number_of_layers_is_refused_before_anything_is_computed(model):
+    with pytest.raises(ValueError, match="cache has 2 objects, the model has 3 layers"):
+        generate_tokens(model, [[1]], cache=model.make_cache()[:2])
+
+
 def test_a_stream_refuses_a_prompt_before_it_begins(model):
     with pytest.raises(ValueError, match="the prompt has 129 tokens"):
         stream_generate(model, Letters(), [0] * 129)
