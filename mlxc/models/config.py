@@ -27,6 +27,17 @@ ACTIVATIONS = {
 ROPE_KINDS = ("default", "linear", "llama3")
 
 
+# Far above any model's. A broken file's number would fill the memory with layers before a tensor is looked for.
+MOST_LAYERS = 4096
+
+
+def check_layers(layers: int, source: str) -> int:
+    """The number of layers, if a model can have so many."""
+    if layers > MOST_LAYERS:
+        raise ValueError(f"{source} the model has {layers} layers, at most {MOST_LAYERS} are possible")
+    return layers
+
+
 @dataclass(frozen=True)
 class RopeScaling:
     """How the wavelengths of rotary embeddings are stretched for a longer context.
@@ -178,6 +189,7 @@ class ModelConfig:
             raise ValueError(
                 f"[ModelConfig] {self.num_heads} heads of queries cannot share {self.num_kv_heads} heads of keys"
             )
+        check_layers(self.num_layers, "[ModelConfig]")
         dims = self.head_dim if self.rope_dims is None else self.rope_dims
         if dims % 2 or not 0 < dims <= self.head_dim:
             raise ValueError(f"[ModelConfig] an even number of places is rotated, at most {self.head_dim}, not {dims}")
@@ -262,7 +274,7 @@ def _common(keys: Keys, kv_heads: int | None = None, theta: float = 10000.0, act
         "vocab_size": keys.need("vocab_size"),
         "hidden_size": hidden,
         "intermediate_size": keys.need("intermediate_size"),
-        "num_layers": keys.need("num_hidden_layers"),
+        "num_layers": check_layers(keys.need("num_hidden_layers"), f"{keys.source}:"),
         "num_heads": heads,
         "num_kv_heads": keys.get("num_key_value_heads", int, kv_heads or heads),
         "head_dim": head_dim,
@@ -462,7 +474,7 @@ def read_config(path: str | os.PathLike[str]) -> ModelConfig:
         path = path / "config.json"
     try:
         values = json.loads(path.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not sound JSON: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path}: a configuration is a JSON object, got {type(values).__name__}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import mlxc as mx
 
-from .config import ModelConfig, RopeScaling
+from .config import ModelConfig, RopeScaling, check_layers
 
 # Architecture: what its files mean by the keys. Rows of q and k are permuted where rotation takes neighbours.
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -174,6 +174,7 @@ def need_sizes(meta: Metadata) -> tuple[int, int, int]:
     sizes = meta.need("embedding_length"), meta.need("attention.head_count"), meta.need("block_count")
     if not all(type(size) is int and size > 0 for size in sizes):
         raise ValueError(f"{meta.source}: embedding_length, head_count and block_count must be positive, got {sizes}")
+    check_layers(sizes[2], f"{meta.source}:")
     return sizes
 
 

@@ -39,7 +39,7 @@ def read_index(path: Path) -> dict[str, str]:
     """Which file each tensor is in."""
     try:
         index = json.loads(path.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not sound JSON: {error}") from None
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(places, dict) or not all(isinstance(value, str) for value in places.values()):

@@ -52,6 +52,7 @@ def test_early_gemma_files_mean_the_approximation_when_they_say_gelu():
         (llama(hidden_size="32"), r"'hidden_size' is '32', expected int"),
         (llama(vocab_size=True), r"'vocab_size' is True, expected int"),
         (llama(num_hidden_layers=0), r"num_layers must be a positive int, got 0"),
+        (llama(num_hidden_layers=10**12), r"the model has 1000000000000 layers, at most 4096 are possible"),
         (llama(num_key_value_heads=3), r"4 heads of queries cannot share 3"),
         (llama(head_dim=7), r"an even number of places"),
         (llama(rope_scaling={"rope_type": "yarn", "factor": 2.0}), r"the rope type 'yarn' is not supported"),
@@ -74,6 +75,9 @@ def test_errors_of_files_name_the_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": ')
+    with pytest.raises(ValueError, match=r"config\.json: not sound JSON"):
+        read_config(tmp_path)
+    (tmp_path / "config.json").write_text("[" * 100000)
     with pytest.raises(ValueError, match=r"config\.json: not sound JSON"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text("[]")

@@ -129,6 +129,7 @@ def test_norms_take_the_dtype_of_half_precision_matrices(tmp_path, dtype):
         ({"llama__block_count": None}, r"the key llama\.block_count is missing"),
         ({"llama__block_count": "3"}, r"llama\.block_count must be a number, got '3'"),
         ({"llama__attention__head_count": mx.array(0, dtype=mx.uint32)}, r"must be positive, got \(32, 0, 3\)"),
+        ({"llama__block_count": mx.array(2**31, dtype=mx.uint32)}, r"2147483648 layers, at most 4096 are possible"),
         ({"llama__attention__head_count": mx.array([4, 2, 4], dtype=mx.uint32)}, r"head_count differs from layer"),
         ({"llama__attention__new_thing": mx.array(1)}, r"the keys llama\.attention\.new_thing are not understood"),
         ({"llama__rope__scaling__type": "yarn"}, r"the rope scaling 'yarn' is not supported"),
