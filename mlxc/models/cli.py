@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough of it
         sys.stderr.close()
         return 0
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
         print(f"{PROGRAM}: error: {text}", file=sys.stderr)
         return 2

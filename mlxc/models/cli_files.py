@@ -81,18 +81,24 @@ def add_commands(commands: Any) -> None:
 
 @contextmanager
 def bytes_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for what is written."""
+    """A progress bar for what is written; it shows when something is, so that a mistake is one line."""
     try:
         from tqdm import tqdm
     except ImportError as error:
         raise ImportError("progress bars need the package tqdm: pip install 'mlxc[models]'") from error
-    with tqdm(desc=title, unit="B", unit_scale=True, file=sys.stderr) as bar:
+    bar = None
 
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
+    def show(done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = tqdm(desc=title, total=total, unit="B", unit_scale=True, file=sys.stderr)
+        bar.update(done - bar.n)
 
+    try:
         yield show
+    finally:
+        if bar is not None:
+            bar.close()
 
 
 def most_bytes(options: argparse.Namespace) -> int:

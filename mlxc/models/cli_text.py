@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import mlxc as mx
@@ -131,8 +132,26 @@ def tell(step: Any) -> None:
     )
 
 
+def check_cache_files(options: argparse.Namespace) -> None:
+    """What can be known of the caches' files before the model is loaded and a text made, which take their time."""
+    if options.prompt_cache is not None:
+        for name in ("max_kv_size", "kv_bits"):
+            if getattr(options, name) is not None:
+                flag = "--" + name.replace("_", "-")
+                raise ValueError(
+                    f"{flag} is for new caches, those of --prompt-cache keep the kind they were saved with"
+                )
+    if options.save_prompt_cache is not None:
+        file = Path(options.save_prompt_cache)
+        if not file.name or file.is_dir():
+            raise ValueError(f"--save-prompt-cache is {options.save_prompt_cache!r}, the name of a file is needed")
+        if not file.parent.is_dir():
+            raise FileNotFoundError(f"--save-prompt-cache is {file}: there is no folder {file.parent}")
+
+
 def run_generate(options: argparse.Namespace) -> None:
     sampling = sampling_of(options)
+    check_cache_files(options)
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     model, tokenizer = load_for(options)
     if options.raw or not tokenizer.has_chat_template:
@@ -144,7 +163,7 @@ def run_generate(options: argparse.Namespace) -> None:
         if options.system_prompt is not None:
             chat.insert(0, {"role": "system", "content": options.system_prompt})
         ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True)
-    cache = load_prompt_cache(options.prompt_cache) if options.prompt_cache else cache_for(model, options)
+    cache = load_prompt_cache(options.prompt_cache) if options.prompt_cache is not None else cache_for(model, options)
     if len(cache) != len(model.layers):
         raise ValueError(f"{options.prompt_cache} is of {len(cache)} layers, the model has {len(model.layers)}")
     last = write(stream_generate(model, tokenizer, ids, cache=cache, **sampling))

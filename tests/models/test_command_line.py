@@ -153,10 +153,16 @@ def test_lora_trains_resumes_and_fuse_puts_it_into_the_weights(run, folder, tmp_
         (["generate", "--model", "M", "--prompt", "x" * 200], "the model's context is 128"),
         (["generate", "--model", "M", "--prompt", "x", "--adapter-path", "none"], "none has no adapter_config.json"),
         (["generate", "--model", "M", "--prompt", "x", "--prompt-cache", "none"], "none"),
+        (["generate", "--model", "M", "--prompt", "x", "--prompt-cache", "c", "--kv-bits", "8"], "is for new caches"),
+        (["generate", "--model", "M", "--prompt", "x", "--prompt-cache", "c", "--max-kv-size", "8"], "--max-kv-size"),
+        (["generate", "--model", "M", "--prompt", "x", "--save-prompt-cache", ""], "the name of a file is needed"),
+        (["generate", "--model", "M", "--prompt", "x", "--save-prompt-cache", "/"], "the name of a file is needed"),
+        (["generate", "--model", "M", "--prompt", "x", "--save-prompt-cache", "no/c"], "there is no folder no"),
         (["generate", "--model", "M", "--prompt", "x", "--raw", "--system-prompt", "y"], "needs a chat template"),
         (["convert", "--model", "M", "--output", "M"], "exists already"),
         (["convert", "--model", "M", "--output", "o", "--bits", "4"], "are for quantize"),
         (["quantize", "--model", "M", "--output", "o", "--bits", "7"], "7"),
+        (["quantize", "--model", "M", "--output", "o", "--group-size", "48"], "32, 64 or 128, got 48"),
         (["quantize", "--model", "M", "--output", "o", "--max-file-gb", "0"], "--max-file-gb is 0.0"),
         (["lora", "--model", "M", "--data", "none"], "none: there is no such file or folder"),
         (["lora", "--model", "M", "--data", "M"], "has no train.jsonl"),
@@ -177,10 +183,19 @@ def test_mistakes_are_one_line_and_status_2(folder, tmp_path, monkeypatch, capsy
         status = main([places.get(argument, argument) for argument in arguments])
     except SystemExit as end:  # argparse ends so
         status = end.code
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     line = err.strip().splitlines()[-1]
-    assert status == 2 and "Traceback" not in err
+    assert (status, out) == (2, "") and "Traceback" not in err
+    assert arguments[:1] == ["lora"] or err == line + "\n", "no progress bar of what never began"
     assert line.startswith("python -m mlxc.models") and "error: " in line and message in line
+
+
+def test_want_of_memory_is_told_without_a_traceback(monkeypatch, run):
+    def load(*_):
+        raise MemoryError("640 GB are needed")
+
+    monkeypatch.setattr(cli_text, "load", load)
+    assert run("generate", "--prompt", "x") == (2, "", "python -m mlxc.models: error: 640 GB are needed\n")
 
 
 def test_help_tells_all_commands(capsys):
