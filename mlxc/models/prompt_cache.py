@@ -132,8 +132,11 @@ def load_prompt_cache(file: str | os.PathLike[str], return_metadata: bool = Fals
     try:
         layers, user = json.loads(about["layers"]), json.loads(about["user"])
         caches = [load_layer(i, layer, arrays) for i, layer in enumerate(layers)]
-    except (KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError, ValueError, RecursionError) as error:
         raise ValueError(f"{file} holds a broken prompt cache: {error}") from None
+    held = [layer.offset for layer in caches]
+    if len(set(held)) > 1:
+        raise ValueError(f"{file} holds a broken prompt cache: its layers have read {held} tokens")
     return (caches, user) if return_metadata else caches
 
 

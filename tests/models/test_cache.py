@@ -231,6 +231,8 @@ def test_another_file_is_no_prompt_cache(tmp_path):
         '[{"kind": "Other"}]',
         "[1]",
         "{",
+        "[" * 100000,
+        '[{"kind": "KVCache", "offset": 2}, {"kind": "KVCache", "offset": 0}]',
         '[{"kind": "RotatingKVCache", "offset": 2, "max_size": 0, "keep": 0, "next": 0}]',
         '[{"kind": "QuantizedKVCache", "offset": 2, "bits": 0, "group_size": 64}]',
     ]
