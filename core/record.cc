@@ -189,6 +189,12 @@ Array record(int op, Node* const* inputs, int n_inputs, const void* params) {
   return Array::adopt(output);
 }
 
+Array record_own(int op, Node* const* inputs, int n_inputs, void* params) {
+  Node* output;
+  record_own(op, inputs, n_inputs, params, nullptr, &output);
+  return Array::adopt(output);
+}
+
 Array add_given(Array a, Array b) {
   const OpInfo& info = op_table[MLXC_OP_ADD];
   Node* const inputs[] = {a.node(), b.node()};

@@ -24,6 +24,7 @@ void record_nodes(int op, Node* const* inputs, int n_inputs, const void* params,
                   Node** outputs);
 // The same, where the caller is done with the parameters: the shape rule works on them in place.
 void record_own(int op, Node* const* inputs, int n_inputs, void* params, Stream* stream, Node** outputs);
+Array record_own(int op, Node* const* inputs, int n_inputs, void* params);
 // a + b of a caller that is done with them. It counts no references, which is much of what recording costs.
 Array add_given(Array a, Array b);
 // Output `index` of the node of an op with several outputs.

@@ -4,6 +4,7 @@
 # A term is an operand with one label for each axis: a letter, or a number for an axis under the ellipsis (counted from
 # the end, so that operands with different numbers of them line up).
 cimport cython
+from libc.string cimport memcmp
 
 from mlxc._args cimport Axes, Shape
 from mlxc._array cimport Array, as_array, wrap
@@ -98,20 +99,27 @@ cdef set kept_labels(set pair, list others, list out):
 # Up to so many operands all orders are weighed; beyond, the number of subsets is too great.
 cdef int MOST_WEIGHED = 7
 
-# Plans, by subscripts and shapes: making one costs more than recording small contractions.
+# Plans, by subscripts, for the shapes last used with them: making one costs more than recording small contractions.
 cdef dict plans = {}
+cdef int MOST_SHAPES = 16
 
 
 cdef Plan find_plan(object subscripts, list arrays):
     """The steps that make the result of these operands, remembered."""
-    cdef tuple key = (subscripts, *[a.shape for a in arrays])
-    cdef Plan plan = plans.get(key)
-    if plan is None:
-        terms, out, sizes = read_subscripts(subscripts, [list(shape) for shape in key[1:]])
-        plan = make_plan(terms, out, find_path(terms, out, sizes), key[1:])
+    cdef list known = plans.get(subscripts)
+    cdef Plan plan
+    if known is not None:
+        for plan in known:
+            if plan.fits(arrays):
+                return plan
+    shapes = [dims(a) for a in arrays]
+    terms, out, sizes = read_subscripts(subscripts, shapes)
+    plan = make_plan(terms, out, find_path(terms, out, sizes), shapes)
+    if known is None or len(known) >= MOST_SHAPES:
         if len(plans) >= 512:
             plans.clear()
-        plans[key] = plan
+        known = []
+    plans[subscripts] = [plan, *known]
     return plan
 
 
@@ -223,6 +231,24 @@ cdef class Plan:
 
     cdef list steps, shapes
     cdef int result
+    cdef Shape[3] operands  # the first few, in C
+    cdef int n_operands
+
+    cdef bint fits(self, list arrays):
+        """Whether it was made for operands of these shapes."""
+        cdef int i
+        cdef Array a
+        if len(arrays) != self.n_operands:
+            return False
+        for i in range(self.n_operands):
+            a = arrays[i]
+            if i >= 3:
+                if dims(a) != self.shapes[i]:
+                    return False
+            elif mlxc_array_ndim(a.h) != self.operands[i].n or memcmp(
+                    mlxc_array_shape(a.h), self.operands[i].v, self.operands[i].n * sizeof(int64_t)):
+                return False
+        return True
 
     cdef int add(self, int kind, int a, int b, list axes, list shape):
         cdef Step step = Step()
@@ -293,8 +319,15 @@ cdef Array same_dtype_sum(Array x, Axes* axes, mlxc_stream* s):
     return cast(wrap(out), mlxc_array_dtype(x.h), s)
 
 
-cdef Plan make_plan(list terms, list out, list path, tuple shapes):
+cdef Plan make_plan(list terms, list out, list path, list shapes):
     cdef Plan plan = Plan()
+    cdef int n_axes
+    plan.n_operands = <int>len(shapes)
+    for place in range(min(3, len(shapes))):
+        n_axes = <int>len(shapes[place])
+        plan.operands[place].n = n_axes
+        for axis in range(n_axes):
+            plan.operands[place].v[axis] = shapes[place][axis]
     cdef list slots = list(range(len(terms)))
     cdef int x
     plan.steps, plan.shapes = [], [list(shape) for shape in shapes]

@@ -8,7 +8,7 @@ from mlxc._dtype cimport is_complex, to_dtype, to_dtype_or
 from mlxc._error cimport check
 from mlxc._prim cimport (axis_list, axis_mask, cast, dims, float_dtype, merge_axes_last, number, op_argmax, op_argmin,
                          op_conjugate, op_divide, op_equal, op_isnan, op_multiply, op_not_equal, op_real, op_reshape,
-                         op_softmax, op_sort, op_sqrt, op_subtract, op_sum, op_where, ravel, slice_axis)
+                         op_softmax, op_sort, op_sqrt, op_square, op_subtract, op_sum, op_where, ravel, slice_axis)
 from mlxc._ops_shape import diagonal
 
 import builtins
@@ -366,7 +366,7 @@ cdef Array variance(Array x, object axis, bint keepdims, object ddof, object cor
     if is_complex(mlxc_array_dtype(x.h)):
         square = op_real(op_multiply(gap, op_conjugate(gap, s), s), s)
     else:
-        square = op_multiply(gap, gap, s)
+        square = op_square(gap, s)
     if lost == 0:
         return reduced(mlxc_mean, square, &axes, keepdims, s)
     for i in range(axes.n):

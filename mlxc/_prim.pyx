@@ -185,7 +185,7 @@ cdef Array merge_axes_last(Array a, object axes, mlxc_stream* s):
 
 cdef int axis_mask(object axes, int32_t ndim, Axes* out, uint64_t* mask) except -1:
     """The axes in order, and as the bits of a mask; all of them for None."""
-    cdef int32_t i, n = 0
+    cdef int32_t i, axis, n = 0
     cdef Axes given
     to_axes(axes, &given)
     mask[0] = 0

@@ -20,7 +20,7 @@ mlxc_dtype dtype_of_width(int32_t width) {
 
 void infer_random_bits(Recording& rec) {
   const Node& key = rec.input(0);
-  auto& params = rec.params_as<mlxc_random_bits_params>();
+  const auto& params = rec.params_as<mlxc_random_bits_params>();
   check_accepts(*rec.op, key.dtype);
   if (key.ndim == 0 || key.shape_data()[key.ndim - 1] != 2) {
     fail(MLXC_ERROR_VALUE, "random_bits: the last axis of the key must have size 2, got shape ",
@@ -31,7 +31,6 @@ void infer_random_bits(Recording& rec) {
   Dims shape(key.shape().first(static_cast<size_t>(key.ndim - 1)));
   for (int i = 0; i < wanted.n; i++) shape.push(wanted[i]);
   checked_size("random_bits", shape.span(), dtype_size(dtype));
-  params.shape = make_sizes(wanted.span());
   rec.out[0] = {dtype, shape};
 }
 

@@ -39,21 +39,23 @@ void check_list_count(const char* op, const Axes& axes) {
 
 void infer_reshape(Recording& rec) {
   const Node& a = rec.input(0);
-  auto& params = rec.params_as<mlxc_reshape_params>();
-  Dims wanted = to_dims(params.shape);
-  int unknown;
-  const int64_t known = count_known(wanted, &unknown);
+  Sizes& sizes = rec.params_as<mlxc_reshape_params>().shape;
+  OutSpec& out = rec.out[0];
+  out.dtype = a.dtype;
+  Dims& wanted = out.shape;
+  wanted = to_dims(sizes);
+  int unknown = -1;
+  const bool all_known = std::all_of(wanted.v, wanted.v + wanted.n, [](int64_t size) { return size >= 0; });
+  const int64_t known = all_known ? checked_size("reshape", wanted.span(), 1) : count_known(wanted, &unknown);
   bool fits = known == a.size;
   if (unknown >= 0) {
     fits = known > 0 && a.size % known == 0;
-    if (fits) wanted[unknown] = a.size / known;
+    if (fits) sizes.items[unknown] = wanted[unknown] = a.size / known;
   }
   if (!fits) {
     fail(MLXC_ERROR_VALUE, "reshape: cannot reshape ", shape_text(a.shape()), " with ", a.size,
          a.size == 1 ? " element" : " elements", " to ", shape_text(wanted));
   }
-  params.shape = make_sizes(wanted.span());
-  rec.out[0] = {a.dtype, wanted};
 }
 
 void vjp_reshape(const Vjp& vjp, Array* grads) {

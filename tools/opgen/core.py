@@ -128,7 +128,7 @@ def write_cxx_functions(ops: list[Op]) -> str:
             ins = f"inputs, {len(op.fixed_inputs)}"
         else:
             ins = "nullptr, 0"
-        call = "record" if len(op.outputs) == 1 else "record_many"
+        call = "record_many" if len(op.outputs) > 1 else "record_own" if op.params else "record"
         lines.append(f"  return {call}({op.number}, {ins}, {params});\n}}\n")
         out += lines
     out.append("\n}  // namespace mlxc::op\n")
