@@ -34,7 +34,7 @@ void Dims::push(int64_t value) {
 
 bool Dims::operator==(const Dims& other) const { return n == other.n && std::equal(v, v + n, other.v); }
 
-// The unused places are zeroed: parameter structs are compared and hashed as bytes.
+// The unused places are zeroed here; callers from C may leave anything in them, and nothing reads them.
 Axes make_axes(std::span<const int32_t> values) {
   check_ndim(values.size());
   Axes axes{};
