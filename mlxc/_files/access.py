@@ -63,7 +63,11 @@ def open_to_write(file: Any, extension: str, function: str) -> Iterator[BinaryIO
     beside = os.path.join(folder, f".mlxc-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(beside, flags, 0o666), "wb") as out:
+        handle = os.open(beside, flags, 0o666)
+    except OSError as error:  # names the file that was asked for, not the one beside it
+        raise OSError(error.errno, f"[{function}] cannot make the file: {error.strerror}", path) from None
+    try:
+        with open(handle, "wb") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())

@@ -124,6 +124,13 @@ def test_files_that_cannot_be_opened_are_os_errors(tmp_path):
             saver(tmp_path / f"d{extension}", mx.ones(2))
 
 
+def test_a_folder_that_does_not_exist_is_told_with_the_file_that_was_asked_for(tmp_path):
+    path = str(tmp_path / "no" / "x.npz")
+    with pytest.raises(FileNotFoundError) as raised:
+        mx.savez(path, a=mx.ones(2))
+    assert raised.value.filename == path and ".tmp" not in str(raised.value)
+
+
 def test_a_pipe_without_a_writer_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "p.npy")
     with pytest.raises(OSError, match="regular file"):
