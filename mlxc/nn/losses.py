@@ -7,9 +7,9 @@ there, and rounds once to the dtype that its arguments promote to. Gradients are
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
 
 import mlxc as mx
+from mlxc.nn._loss_parts import Reduction, check_axis, check_reduction, check_same, difference, reduce, widen
 from mlxc.nn.layers.activations import relu, softplus
 
 __all__ = [
@@ -17,55 +17,6 @@ __all__ = [
     "kl_div_loss", "l1_loss", "log_cosh_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "smooth_l1_loss",
     "triplet_loss",
 ]  # fmt: skip
-
-Reduction = Literal["none", "mean", "sum"]
-
-_REDUCTIONS = ("none", "mean", "sum")
-_HALF = (mx.float16, mx.bfloat16)
-
-
-# ---- what all of them do -----------------------------------------------------------------------------
-
-
-def _check_reduction(name: str, reduction: str) -> None:
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"[{name}] reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, got {reduction!r}")
-
-
-def _check_same(name: str, **arrays: mx.array) -> None:
-    if len({array.shape for array in arrays.values()}) > 1:
-        shapes = ", ".join(f"{key} of shape {array.shape}" for key, array in arrays.items())
-        raise ValueError(f"[{name}] shapes must be equal, got {shapes}")
-
-
-def _check_axis(name: str, array: mx.array, axis: int) -> int:
-    """The axis from the front."""
-    if not -array.ndim <= axis < array.ndim:
-        raise mx.AxisError(f"[{name}] there is no axis {axis} in shape {array.shape}")
-    return axis % array.ndim
-
-
-def _widen(*arrays: mx.array) -> Any:
-    """The dtype of the result, and the arrays to compute with."""
-    dtype = mx.result_type(*arrays)
-    if dtype in _HALF:
-        return dtype, *(array.astype(mx.float32) if array.dtype in _HALF else array for array in arrays)
-    return dtype, *arrays
-
-
-def _error(predictions: mx.array, targets: mx.array) -> mx.array:
-    """The difference. Unsigned integers have no negative ones."""
-    if mx.issubdtype(mx.result_type(predictions, targets), mx.unsignedinteger):
-        predictions, targets = predictions.astype(mx.float32), targets.astype(mx.float32)
-    return predictions - targets
-
-
-def _reduce(loss: mx.array, reduction: str, dtype: mx.Dtype | None = None) -> mx.array:
-    if reduction == "mean":
-        loss = mx.mean(loss)
-    elif reduction == "sum":
-        loss = mx.sum(loss)
-    return loss.astype(dtype) if dtype in _HALF else loss
 
 
 # ---- classes -----------------------------------------------------------------------------------------
@@ -107,16 +58,16 @@ def cross_entropy(  # noqa: PLR0917 (the order is MLX's)
         array(0.348587, dtype=float32)
     """
     name = "cross_entropy"
-    _check_reduction(name, reduction)
+    check_reduction(name, reduction)
     if not 0 <= label_smoothing < 1:
         raise ValueError(f"[{name}] label_smoothing must be at least 0 and below 1, got {label_smoothing}")
-    axis = _check_axis(name, logits, axis)
+    axis = check_axis(name, logits, axis)
     shape = logits.shape[:axis] + logits.shape[axis + 1 :]
     if targets.shape == logits.shape:
-        dtype, wide, probabilities = _widen(logits, targets)
+        dtype, wide, probabilities = widen(logits, targets)
         loss = _cross_entropy_of_probabilities(wide, probabilities, axis, label_smoothing)
     elif targets.shape == shape:
-        dtype, wide = _widen(logits)
+        dtype, wide = widen(logits)
         loss = mx.fast.cross_entropy(mx.moveaxis(wide, axis, -1), targets)
         if label_smoothing:
             wide = _less_maximum(wide, axis)
@@ -132,7 +83,7 @@ def cross_entropy(  # noqa: PLR0917 (the order is MLX's)
             raise ValueError(f"[{name}] weights must have shape {shape}, got {weights.shape}")
         dtype = mx.result_type(dtype, weights)
         loss = loss * weights
-    return _reduce(loss, reduction, dtype)
+    return reduce(loss, reduction, dtype)
 
 
 def _less_maximum(logits: mx.array, axis: int) -> mx.array:
@@ -181,9 +132,9 @@ def binary_cross_entropy(
         array(50.0527, dtype=float32)
     """
     name = "binary_cross_entropy"
-    _check_reduction(name, reduction)
-    _check_same(name, inputs=inputs, targets=targets)
-    dtype, inputs, targets = _widen(inputs, targets)
+    check_reduction(name, reduction)
+    check_same(name, inputs=inputs, targets=targets)
+    dtype, inputs, targets = widen(inputs, targets)
     if with_logits:
         # softplus(x) - t x, with the large parts taken off first: what is left is exact for t of 0 and 1.
         negative = inputs < 0
@@ -196,7 +147,7 @@ def binary_cross_entropy(
             raise ValueError(f"[{name}] weights must have shape {loss.shape}, got {weights.shape}")
         dtype = mx.result_type(dtype, weights)
         loss = loss * weights
-    return _reduce(loss, reduction, dtype)
+    return reduce(loss, reduction, dtype)
 
 
 def _log_probability(p: mx.array) -> mx.array:
@@ -228,16 +179,16 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Red
         array([2.4, 0.7], dtype=float32)
     """
     name = "nll_loss"
-    _check_reduction(name, reduction)
-    axis = _check_axis(name, inputs, axis)
+    check_reduction(name, reduction)
+    axis = check_axis(name, inputs, axis)
     shape = inputs.shape[:axis] + inputs.shape[axis + 1 :]
     if targets.shape != shape:
         raise ValueError(f"[{name}] targets must have shape {shape}, got {targets.shape}")
-    dtype, inputs = _widen(inputs)
+    dtype, inputs = widen(inputs)
     # Counting from the end is for indices; a class of -1 is a mistake or a mark.
     places = mx.where(targets < 0, targets - inputs.shape[axis], targets)
     loss = -mx.take_along_axis(inputs, mx.expand_dims(places, axis), axis=axis)
-    return _reduce(mx.squeeze(loss, axis), reduction, dtype)
+    return reduce(mx.squeeze(loss, axis), reduction, dtype)
 
 
 def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none") -> mx.array:
@@ -261,12 +212,12 @@ def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: 
         >>> nn.losses.kl_div_loss(q, p)
         array(0.143841, dtype=float32)
     """
-    _check_reduction("kl_div_loss", reduction)
-    dtype, inputs, targets = _widen(inputs, targets)
+    check_reduction("kl_div_loss", reduction)
+    dtype, inputs, targets = widen(inputs, targets)
     never = mx.isneginf(targets)
     safe = mx.where(never, 0, targets)
     terms = mx.where(never, 0, mx.exp(safe) * (safe - inputs))
-    return _reduce(mx.sum(terms, axis=axis), reduction, dtype)
+    return reduce(mx.sum(terms, axis=axis), reduction, dtype)
 
 
 # ---- numbers -----------------------------------------------------------------------------------------
@@ -291,10 +242,10 @@ def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "me
         >>> nn.losses.l1_loss(mx.array([1.0, 2.0]), mx.array([1.5, -2.0]))
         array(2.25, dtype=float32)
     """
-    _check_reduction("l1_loss", reduction)
-    _check_same("l1_loss", predictions=predictions, targets=targets)
-    dtype, predictions, targets = _widen(predictions, targets)
-    return _reduce(mx.abs(_error(predictions, targets)), reduction, dtype)
+    check_reduction("l1_loss", reduction)
+    check_same("l1_loss", predictions=predictions, targets=targets)
+    dtype, predictions, targets = widen(predictions, targets)
+    return reduce(mx.abs(difference(predictions, targets)), reduction, dtype)
 
 
 def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
@@ -316,10 +267,10 @@ def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "m
         >>> nn.losses.mse_loss(mx.array([1.0, 2.0]), mx.array([1.5, -2.0]))
         array(8.125, dtype=float32)
     """
-    _check_reduction("mse_loss", reduction)
-    _check_same("mse_loss", predictions=predictions, targets=targets)
-    dtype, predictions, targets = _widen(predictions, targets)
-    return _reduce(mx.square(_error(predictions, targets)), reduction, dtype)
+    check_reduction("mse_loss", reduction)
+    check_same("mse_loss", predictions=predictions, targets=targets)
+    dtype, predictions, targets = widen(predictions, targets)
+    return reduce(mx.square(difference(predictions, targets)), reduction, dtype)
 
 
 def smooth_l1_loss(
@@ -347,17 +298,17 @@ def smooth_l1_loss(
         >>> nn.losses.smooth_l1_loss(mx.array([1.0, 2.0]), mx.array([1.5, -2.0]), reduction="none")
         array([0.125, 3.5], dtype=float32)
     """
-    _check_reduction("smooth_l1_loss", reduction)
-    _check_same("smooth_l1_loss", predictions=predictions, targets=targets)
+    check_reduction("smooth_l1_loss", reduction)
+    check_same("smooth_l1_loss", predictions=predictions, targets=targets)
     if beta < 0:
         raise ValueError(f"[smooth_l1_loss] beta must not be negative, got {beta}")
-    dtype, predictions, targets = _widen(predictions, targets)
-    error = _error(predictions, targets)
+    dtype, predictions, targets = widen(predictions, targets)
+    error = difference(predictions, targets)
     size = mx.abs(error)
     if beta == 0:
-        return _reduce(size, reduction, dtype)
+        return reduce(size, reduction, dtype)
     loss = mx.where(size < beta, mx.square(error) * (0.5 / beta), size - 0.5 * beta)
-    return _reduce(loss, reduction, dtype)
+    return reduce(loss, reduction, dtype)
 
 
 def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: Reduction = "none") -> mx.array:
@@ -383,14 +334,14 @@ def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reductio
         >>> nn.losses.huber_loss(mx.array([1.0, 2.0]), mx.array([1.5, -2.0]))
         array([0.125, 3.5], dtype=float32)
     """
-    _check_reduction("huber_loss", reduction)
+    check_reduction("huber_loss", reduction)
     if delta < 0:
         raise ValueError(f"[huber_loss] delta must not be negative, got {delta}")
-    dtype, inputs, targets = _widen(inputs, targets)
-    error = _error(inputs, targets)
+    dtype, inputs, targets = widen(inputs, targets)
+    error = difference(inputs, targets)
     size = mx.abs(error)
     loss = mx.where(size <= delta, 0.5 * mx.square(error), delta * (size - 0.5 * delta))
-    return _reduce(loss, reduction, dtype)
+    return reduce(loss, reduction, dtype)
 
 
 def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
@@ -412,14 +363,14 @@ def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "n
         >>> nn.losses.log_cosh_loss(mx.array([1.0, 1000.0]), mx.array([1.5, 0.0]))
         array([0.120115, 999.307], dtype=float32)
     """
-    _check_reduction("log_cosh_loss", reduction)
-    dtype, inputs, targets = _widen(inputs, targets)
-    error = _error(inputs, targets)
+    check_reduction("log_cosh_loss", reduction)
+    dtype, inputs, targets = widen(inputs, targets)
+    error = difference(inputs, targets)
     small = mx.abs(error) < 1
     # log(cosh(e)) is log(1 + 2 sinh(e / 2)²) and e + softplus(-2 e) - log(2); the second cancels near 0.
     near = mx.log1p(2 * mx.square(mx.sinh(0.5 * mx.where(small, error, 0))))
     loss = mx.where(small, near, error + softplus(-2 * error) - math.log(2))
-    return _reduce(loss, reduction, dtype)
+    return reduce(loss, reduction, dtype)
 
 
 def gaussian_nll_loss(  # noqa: PLR0917 (the order is MLX's)
@@ -454,14 +405,14 @@ def gaussian_nll_loss(  # noqa: PLR0917 (the order is MLX's)
         >>> nn.losses.gaussian_nll_loss(mx.array([1.0]), mx.array([3.0]), mx.array([4.0]))
         array(1.19315, dtype=float32)
     """
-    _check_reduction("gaussian_nll_loss", reduction)
-    _check_same("gaussian_nll_loss", inputs=inputs, targets=targets, vars=vars)
-    dtype, inputs, targets, vars = _widen(inputs, targets, vars)
+    check_reduction("gaussian_nll_loss", reduction)
+    check_same("gaussian_nll_loss", inputs=inputs, targets=targets, vars=vars)
+    dtype, inputs, targets, vars = widen(inputs, targets, vars)
     vars = mx.maximum(vars, eps)
     loss = 0.5 * (mx.log(vars) + mx.square(targets - inputs) / vars)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduce(loss, reduction, dtype)
+    return reduce(loss, reduction, dtype)
 
 
 # ---- margins and distances -----------------------------------------------------------------------------
@@ -486,9 +437,9 @@ def hinge_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none
         >>> nn.losses.hinge_loss(mx.array([0.5, 0.5, 3.0]), mx.array([1, -1, 1]))
         array([0.5, 1.5, 0], dtype=float32)
     """
-    _check_reduction("hinge_loss", reduction)
-    dtype, inputs, targets = _widen(inputs, targets)
-    return _reduce(relu(1 - inputs * targets), reduction, dtype)
+    check_reduction("hinge_loss", reduction)
+    dtype, inputs, targets = widen(inputs, targets)
+    return reduce(relu(1 - inputs * targets), reduction, dtype)
 
 
 def margin_ranking_loss(
@@ -520,10 +471,10 @@ def margin_ranking_loss(
         array([0, 2.5], dtype=float32)
     """
     name = "margin_ranking_loss"
-    _check_reduction(name, reduction)
-    _check_same(name, inputs1=inputs1, inputs2=inputs2, targets=targets)
-    dtype, inputs1, inputs2, targets = _widen(inputs1, inputs2, targets)
-    return _reduce(relu(margin - targets * (inputs1 - inputs2)), reduction, dtype)
+    check_reduction(name, reduction)
+    check_same(name, inputs1=inputs1, inputs2=inputs2, targets=targets)
+    dtype, inputs1, inputs2, targets = widen(inputs1, inputs2, targets)
+    return reduce(relu(margin - targets * (inputs1 - inputs2)), reduction, dtype)
 
 
 def triplet_loss(  # noqa: PLR0917 (the order is MLX's)
@@ -563,12 +514,12 @@ def triplet_loss(  # noqa: PLR0917 (the order is MLX's)
         >>> nn.losses.triplet_loss(a, near, far)
         array([0.5], dtype=float32)
     """
-    _check_reduction("triplet_loss", reduction)
+    check_reduction("triplet_loss", reduction)
     if not p > 0:
         raise ValueError(f"[triplet_loss] p must be positive, got {p}")
-    dtype, anchors, positives, negatives = _widen(anchors, positives, negatives)
+    dtype, anchors, positives, negatives = widen(anchors, positives, negatives)
     near, far = (_distance(anchors - other, axis, p, eps) for other in (positives, negatives))
-    return _reduce(relu(near - far + margin), reduction, dtype)
+    return reduce(relu(near - far + margin), reduction, dtype)
 
 
 def _distance(difference: mx.array, axis: int, p: float, eps: float) -> mx.array:
@@ -605,7 +556,7 @@ def cosine_similarity_loss(
         >>> nn.losses.cosine_similarity_loss(mx.array([[1.0, 1.0]]), mx.array([[0.0, 2.0]]))
         array([0.707107], dtype=float32)
     """
-    _check_reduction("cosine_similarity_loss", reduction)
-    dtype, x1, x2 = _widen(x1, x2)
+    check_reduction("cosine_similarity_loss", reduction)
+    dtype, x1, x2 = widen(x1, x2)
     lengths = mx.linalg.norm(x1, axis=axis) * mx.linalg.norm(x2, axis=axis)
-    return _reduce(mx.sum(x1 * x2, axis=axis) / mx.maximum(lengths, eps), reduction, dtype)
+    return reduce(mx.sum(x1 * x2, axis=axis) / mx.maximum(lengths, eps), reduction, dtype)
